@@ -1,0 +1,157 @@
+//! One line of a history: an operation of a client, a fault, or something seen on a server, in Jepsen's terms.
+//!
+//! Owns the vocabulary of events. Must not know how an event came about. Events go to `history` (files) and to
+//! the checks.
+//!
+//! | process | `f` | types | value fields |
+//! |---|---|---|---|
+//! | number | `acquire` | invoke; ok, fail, info | invoke: `wait_ms`, `ttl_ms` if not the model's; ok: `owner`, `validity_ms`, `token` |
+//! | number | `release` | invoke; ok, fail, info | – |
+//! | number | `extend` | invoke; ok, fail, info | invoke: `ttl_ms`; ok: `validity_ms` |
+//! | number | `work` | invoke; ok, info | invoke: `ms` |
+//! | number | `read`, `write` | ok, fail | an effect at the protected resource, in order of acceptance: `version`, `token`; fail: refused by the fence or given up by the client |
+//! | number | `lost` | info | the library told its holder that the lock is gone |
+//! | `driver` | `death` | info | `client` was killed or ended; stamped before kill(2) is called; `proof` |
+//! | `driver` | `birth` | info | `client` answers (again); `library`-like facts in `proof` |
+//! | `driver` | `phase` | info | `phase`: `warm-up`, `load`, `heal`, `tail`, `final`, `end` |
+//! | `driver` | `stall` | info | the machine stood still: `ms` (ended at `time`) |
+//! | `driver` | `adapter` | info | a misbehaving client: `proof` says what it did |
+//! | `nemesis` | a fault's kind | info | `fault` (its number), `phase` ([`phase`]), `target`, `proof`; `client` where one client is hit |
+//! | `observer` | `set`, `del`, `expired`, `evicted`, `expire`, `value`, `absent`, `flushed`, `down`, `restarted`, `up` | info | `node`, `not_before`, `owner` and `pttl_ms` as read just after |
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+/// The phases of a fault, as they stand in a nemesis event's `value.phase`.
+pub mod phase {
+    /// The injecting call is about to be made.
+    pub const INJECT: &str = "inject";
+    /// Another path than the injection proved that the fault took effect.
+    pub const BIT: &str = "bit";
+    /// The fault was injected but no proof of its effect was had.
+    pub const NO_BITE: &str = "no-bite";
+    /// The healing call is about to be made.
+    pub const HEAL: &str = "heal";
+    /// Another path than the healing call proved that the fault is gone.
+    pub const HEALED: &str = "healed";
+    /// The fault could not be shown to be gone.
+    pub const NOT_HEALED: &str = "not-healed";
+    /// The trigger of the fault never matched during the load.
+    pub const NEVER_FIRED: &str = "never-fired";
+}
+
+/// Who an event belongs to: Jepsen's logical process (renewed after an `info`), or one of the harness's parts.
+#[derive(
+    Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(untagged)]
+pub enum Process<'a> {
+    /// A logical process of a client's worker.
+    Id(u64),
+    /// `nemesis`, `observer` or `driver`.
+    Named(Cow<'a, str>),
+}
+
+/// Jepsen's four types of event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum EventType {
+    /// An operation begins; stamped before its first byte leaves the harness.
+    Invoke,
+    /// It took effect; stamped after its whole answer was read.
+    Ok,
+    /// It certainly did not take effect.
+    Fail,
+    /// It may or may not have taken effect, at any later time; also every event that is no operation.
+    Info,
+}
+
+/// One event. Times are nanoseconds on the harness's monotonic clock since the start of the run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Event<'a> {
+    /// Position in the history, from 0, without gaps.
+    pub index: u64,
+    /// Nanoseconds since the start of the run.
+    pub time: u64,
+    /// Who it belongs to.
+    #[serde(borrow)]
+    pub process: Process<'a>,
+    /// The client (one operating-system process) concerned.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<Cow<'a, str>>,
+    /// The worker (one logical thread of operations) in that client.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<u32>,
+    /// invoke, ok, fail or info.
+    #[serde(rename = "type")]
+    pub kind: EventType,
+    /// What: an operation, a fault's kind, or what the observer saw.
+    #[serde(borrow)]
+    pub f: Cow<'a, str>,
+    /// The lock key (for `read` and `write`, the lock that protects the resource).
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<Cow<'a, str>>,
+    /// Arguments and results.
+    #[serde(borrow, default, skip_serializing_if = "Value::is_empty")]
+    pub value: Value<'a>,
+    /// A code of the published error table, with `fail` and `info`.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Cow<'a, str>>,
+}
+
+/// The arguments and results of an event: one flat record, each field where it applies.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default)]
+pub struct Value<'a> {
+    /// The random string in the lock key.
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<Cow<'a, str>>,
+    /// The fencing number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token: Option<u64>,
+    /// How long the library says that the lock is valid from the answer on, in ms.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub validity_ms: Option<f64>,
+    /// The lease asked for, in ms.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttl_ms: Option<u64>,
+    /// How long the call may wait for a held lock, in ms; 0 is one try.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_ms: Option<u64>,
+    /// A duration in ms (work, stalls).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ms: Option<f64>,
+    /// The version read from or written to the protected resource.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<u64>,
+    /// When the operation was meant to start (open loop), ns since the start of the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub intended: Option<u64>,
+    /// The server concerned, such as `n1`.
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    pub node: Option<Cow<'a, str>>,
+    /// Earliest time at which what is reported can have happened, ns since the start of the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<u64>,
+    /// Remaining time to live in ms as the server gave it; -1 no TTL, -2 no key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pttl_ms: Option<i64>,
+    /// The fault's number in the plan, from 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fault: Option<u32>,
+    /// The phase of a fault or of the run.
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<Cow<'a, str>>,
+    /// What a fault hit: `c1`, `n2`, `c1>n2`.
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    pub target: Option<Cow<'a, str>>,
+    /// How it is known.
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    pub proof: Option<Cow<'a, str>>,
+}
+
+impl Value<'_> {
+    /// Whether no field is set.
+    pub fn is_empty(&self) -> bool {
+        *self == Value::default()
+    }
+}

@@ -1,0 +1,103 @@
+//! The head of a history: all that the checker needs to know beside the events, and what the workload expects.
+//!
+//! Owns the header's shape. Must not know how a run is made. Goes to the history file's first line.
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// First line of a history.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Header {
+    /// Version of the format: 1.
+    pub fencepost: u32,
+    /// The workload's name, with its variant after a slash.
+    pub workload: String,
+    /// The seed of every random stream.
+    pub seed: u64,
+    /// What the checker needs.
+    pub model: Model,
+    /// Expected outcome by check or class.
+    #[serde(default)]
+    pub expect: BTreeMap<String, Expect>,
+    /// Versions of all that took part: fencepost, server, toxiproxy, library.
+    #[serde(default)]
+    pub versions: BTreeMap<String, String>,
+}
+
+/// What the checker knows of the system under test.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default)]
+pub struct Model {
+    /// The lease asked for, in ms; none: a lock without lease.
+    pub ttl_ms: Option<u64>,
+    /// Clock drift allowed for, as a share of the lease (0.01).
+    pub drift: f64,
+    /// Fixed part of the allowance, in ms (2).
+    pub floor_ms: f64,
+    /// Number of servers.
+    pub nodes: u32,
+    /// Servers that must grant.
+    pub quorum: u32,
+    /// How the protected resource checks tokens.
+    pub fence: Fence,
+    /// The lock gives out fencing tokens.
+    pub tokens: bool,
+    /// The library promises to renew the lease, or to tell its holder of the loss.
+    pub promises_notice: bool,
+    /// The client checks its lease before each effect.
+    pub respects_validity: bool,
+    /// Calls may wait or retry inside (their `invoke` is then earlier than the winning attempt).
+    pub waits: bool,
+    /// Longest pause between two tries of a worker, in ms.
+    pub retry_ms: u64,
+    /// An observer was there: server-side events are complete but for what it says it missed.
+    pub observed: bool,
+    /// Ask for coverage: faults bit and healed, the lock was contended, each kind of operation succeeded.
+    pub coverage: bool,
+    /// Granularity of a session's keep-alive, in ms (0 where there is none).
+    pub grain_ms: u64,
+}
+
+impl Default for Model {
+    fn default() -> Self {
+        Self {
+            ttl_ms: None,
+            drift: 0.01,
+            floor_ms: 2.0,
+            nodes: 1,
+            quorum: 1,
+            fence: Fence::None,
+            tokens: false,
+            promises_notice: false,
+            respects_validity: false,
+            waits: false,
+            retry_ms: 0,
+            observed: false,
+            coverage: false,
+            grain_ms: 0,
+        }
+    }
+}
+
+/// How the protected resource checks fencing tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fence {
+    /// Not at all.
+    None,
+    /// On writes: a write with a token less than the highest written is refused.
+    Write,
+    /// On the first access: reads register their token too.
+    FirstAccess,
+}
+
+/// What a workload expects of a check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Expect {
+    /// Nothing found, and enough seen to say so.
+    Valid,
+    /// Found at least once.
+    Violated,
+    /// Either.
+    Any,
+}

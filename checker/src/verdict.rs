@@ -1,0 +1,144 @@
+//! What the checker says: an outcome a check, findings with their evidence, and whether that was expected.
+//!
+//! Owns the verdict's shape (verdict.json). Must not know how it is shown. Goes to `src/report`.
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Outcome of one check, or of a whole run against what was expected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// Nothing found, and the history holds enough to say so. For a run: as expected.
+    Valid,
+    /// Found. For a run: not as expected.
+    Violated,
+    /// The history does not hold enough to say.
+    Unknown,
+}
+
+/// The class of a check: what kind of promise it is about.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Class {
+    /// The lock service let two clients hold at once.
+    Service,
+    /// A holder went on past its lease.
+    Overrun,
+    /// The lock library broke a rule.
+    Library,
+    /// Somebody waits for ever, or too long.
+    Liveness,
+    /// Tokens.
+    Fencing,
+    /// The protected resource was harmed.
+    Damage,
+    /// The history holds too little.
+    Coverage,
+}
+
+/// Who is to blame for a finding.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Blame {
+    /// The servers lost or let go of the key.
+    Service,
+    /// The library in the named client.
+    Library(String),
+    /// The client's discipline: it went on past its lease.
+    Client(String),
+    /// No evidence.
+    Unknown,
+}
+
+/// One critical section in a finding. Times in ns since the start of the run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct SectionView {
+    /// `A`, `B` … as the finding's sentence names it.
+    pub label: String,
+    /// Client.
+    pub client: String,
+    /// Worker in the client.
+    pub worker: u32,
+    /// Logical process.
+    pub process: u64,
+    /// Owner value, if known.
+    pub owner: Option<String>,
+    /// Fencing token, if any.
+    pub token: Option<u64>,
+    /// The winning acquire's invoke.
+    pub acquire_invoke: u64,
+    /// The winning acquire's return: the start of promise and belief.
+    pub acquire_return: u64,
+    /// End of the promise; none: without end.
+    pub promise_end: Option<u64>,
+    /// End of the belief; none: never ended.
+    pub belief_end: Option<u64>,
+}
+
+/// One violation, with all that proves it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Finding {
+    /// Name of the check.
+    pub check: String,
+    /// Who is to blame.
+    pub blame: Blame,
+    /// What happened, in one sentence with times, clients and nodes.
+    pub sentence: String,
+    /// When it can first be said, ns since the start of the run.
+    pub at: u64,
+    /// The lock key.
+    pub key: Option<String>,
+    /// The sections, A first.
+    pub sections: Vec<SectionView>,
+    /// How long two holders overlapped, in ns, where that applies.
+    pub overlap_ns: Option<u64>,
+    /// The server-side and other events that prove it, in order.
+    /// Each is an event as it stands in the history.
+    pub evidence: Vec<serde_json::Value>,
+    /// Faults active then: `client-pause c1 (1.200 s to 4.203 s)`.
+    pub faults: Vec<String>,
+}
+
+/// One check's result.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct CheckResult {
+    /// Name, as in `expect`.
+    pub name: String,
+    /// Class.
+    pub class: Class,
+    /// Outcome.
+    pub outcome: Outcome,
+    /// Number of violations (each unordered pair counts once).
+    pub count: u64,
+    /// Number of incidents: maximal clusters of overlapping sections.
+    pub incidents: u64,
+    /// Why it is unknown, or what its reader must know.
+    pub note: Option<String>,
+    /// The first findings, at most [`Verdict::FINDINGS_MAX`].
+    pub findings: Vec<Finding>,
+}
+
+/// The checker's whole answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Verdict {
+    /// Against what was expected: valid = as expected, violated = not as expected.
+    pub outcome: Outcome,
+    /// One line a check that came out otherwise than expected, or is unknown.
+    pub reasons: Vec<String>,
+    /// All checks, in the registry's order.
+    pub checks: Vec<CheckResult>,
+    /// Numbers: events, acquires, grants, sections, keys, clients, torn bytes.
+    pub counts: BTreeMap<String, u64>,
+}
+
+impl Verdict {
+    /// Findings kept a check; `count` goes on.
+    pub const FINDINGS_MAX: usize = 20;
+
+    /// The result of the named check.
+    pub fn check(&self, name: &str) -> Option<&CheckResult> {
+        self.checks.iter().find(|c| c.name == name)
+    }
+}

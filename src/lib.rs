@@ -1,0 +1,29 @@
+//! The map. `fencepost` runs real lock clients against real servers through Toxiproxy, injects the faults that
+//! break locks, records everything, and lets [`fencepost_checker`] judge the record.
+//!
+//! ```text
+//! workloads/*.toml -plan-> Plan -run-> history.jsonl -fencepost_checker-> Verdict -report-> terminal, JUnit, Markdown, .hgrm
+//! ```
+//!
+//! | room | owns |
+//! |---|---|
+//! | [`cli`] | arguments to one typed command each; exit codes |
+//! | [`plan`] | the workload file, its errors, the resolved plan |
+//! | [`lock`] | the built-in locks, right and wrong, against one seam |
+//! | [`client`] | the client protocol, served and spoken; process supervision |
+//! | [`cluster`] | nodes and topologies on Docker or local processes, Toxiproxy in front of each link |
+//! | [`observe`] | server-side evidence; the hiccup meter |
+//! | [`fault`] | each fault: inject, prove that it bit, heal, prove that it healed |
+//! | [`run`] | the driver, the recorder, the protected resource |
+//! | [`report`] | the summary and one renderer a format |
+pub mod cli;
+pub mod client;
+pub mod cluster;
+pub mod fault;
+pub mod lock;
+pub mod observe;
+pub mod plan;
+pub mod reaper;
+pub mod record;
+pub mod report;
+pub mod run;

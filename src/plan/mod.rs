@@ -1,0 +1,395 @@
+//! The resolved plan: everything that a run needs, fixed before the first operation.
+//!
+//! Owns the plan's types ([`Plan`] is also what plan.toml in the results holds, all defaults filled in). Must not
+//! know how anything is run. `file` (the workload file and its errors) makes it; `run` obeys it.
+use fencepost_checker::{Expect, Fence};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A whole workload, resolved: one variant, overrides applied, defaults filled in.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The file's stem.
+    pub name: String,
+    /// The variant's name, where the file has variants.
+    pub variant: Option<String>,
+    /// What the workload shows, from the comment at the head of the file or its `about` key.
+    pub about: String,
+    /// Seed of every random stream.
+    pub seed: u64,
+    /// Servers.
+    pub cluster: ClusterPlan,
+    /// The lock under test.
+    pub lock: LockPlan,
+    /// Who uses it how.
+    pub load: LoadPlan,
+    /// The protected resource.
+    pub resource: ResourcePlan,
+    /// The nemesis, in the order of the file.
+    pub faults: Vec<FaultPlan>,
+    /// Expected outcome by check or class.
+    pub expect: BTreeMap<String, Expect>,
+}
+
+/// `cluster = {...}`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ClusterPlan {
+    /// How the servers stand to each other.
+    pub topology: Topology,
+    /// Number of servers (`single`: 1).
+    pub nodes: u32,
+    /// What survives a restart.
+    pub persistence: Persistence,
+    /// Image of the servers (docker), such as `fencepost/redis:7`, `redis:7.4`, `valkey/valkey:8`.
+    pub image: String,
+    /// Image of Toxiproxy (docker).
+    pub toxiproxy_image: String,
+    /// How clients reach Toxiproxy in Docker.
+    pub reach: Reach,
+}
+
+/// How the servers stand to each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Topology {
+    /// One server.
+    Single,
+    /// N servers that know nothing of each other (Redlock).
+    Independent,
+}
+
+/// What survives a restart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Persistence {
+    /// Nothing: `--save '' --appendonly no`.
+    None,
+    /// Append-only file, `appendfsync everysec`.
+    Aof,
+}
+
+/// How clients reach Toxiproxy in Docker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reach {
+    /// The container's own address where it answers, else as `Published`.
+    Auto,
+    /// The container's own address.
+    Container,
+    /// A port published on 127.0.0.1.
+    Published,
+}
+
+/// `lock = {...}`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LockPlan {
+    /// A built-in lock's name; none: `command` is an adapter.
+    pub name: Option<String>,
+    /// An adapter's argv, run without a shell.
+    pub command: Vec<String>,
+    /// Names of environment variables that an adapter gets beside PATH, HOME and LANG.
+    pub env: Vec<String>,
+    /// The lease asked for.
+    #[serde(with = "duration")]
+    pub ttl: Duration,
+    /// Longest pause between two tries; the real one is drawn from [retry/2, retry].
+    #[serde(with = "duration")]
+    pub retry: Duration,
+    /// Bound on one call of the client protocol.
+    #[serde(with = "duration")]
+    pub timeout: Duration,
+    /// Bound on one command to one server.
+    #[serde(with = "duration")]
+    pub node_timeout: Duration,
+    /// The driver extends every TTL/3 during the work.
+    pub renew: bool,
+    /// The client looks at its lease before it writes.
+    pub respect_validity: bool,
+    /// The lock gives out fencing tokens (single node: an atomic INCR with the grant).
+    pub fencing: bool,
+    /// One pipelined connection a client and node, or one a worker and node.
+    pub connection: Connection,
+    /// Passed through to an adapter's `init`.
+    pub options: BTreeMap<String, serde_json::Value>,
+}
+
+/// Connections of built-in locks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Connection {
+    /// One pipelined connection a client and node.
+    Shared,
+    /// One connection a worker and node.
+    Worker,
+}
+
+/// `load = {...}`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LoadPlan {
+    /// Client processes, `c1` …
+    pub clients: u32,
+    /// Workers in each.
+    pub workers: u32,
+    /// Lock keys; worker w of client c uses key (its number) mod `keys`.
+    pub keys: u32,
+    /// Time spent in the critical section.
+    pub work: Work,
+    /// Length of the load phase.
+    #[serde(rename = "for", with = "duration")]
+    pub length: Duration,
+    /// Time between a release and the same worker's next acquire.
+    #[serde(with = "duration")]
+    pub think: Duration,
+    /// Open loop: intended starts a second over all workers; none: closed loop.
+    pub rate: Option<f64>,
+    /// Quiet tail after healing, with the same clients acquiring again; default: three leases, at most 10 s.
+    #[serde(with = "duration")]
+    pub tail: Duration,
+}
+
+/// Distribution of the work time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Work {
+    /// Always the same.
+    Fixed(#[serde(with = "duration")] Duration),
+    /// Uniform between two durations.
+    Uniform(
+        #[serde(with = "duration")] Duration,
+        #[serde(with = "duration")] Duration,
+    ),
+    /// Exponential with this mean, cut at 20 means.
+    Exponential(#[serde(with = "duration")] Duration),
+}
+
+/// `resource = {...}`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ResourcePlan {
+    /// How the resource checks fencing tokens.
+    pub fence: Fence,
+}
+
+/// One `[[fault]]`: flat; which keys a kind takes is in `plan::kinds`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FaultPlan {
+    /// Its name for `after` and `until`; default `f<number>`.
+    pub id: String,
+    /// Its kind.
+    pub kind: FaultKind,
+    /// What it hits; a role is resolved when the fault is injected.
+    pub target: Target,
+    /// When it is injected.
+    pub when: When,
+    /// How long it stays; none: `until`, or (kill without restart, restart) no end of its own.
+    #[serde(rename = "for", default, with = "opt_duration")]
+    pub length: Option<Duration>,
+    /// It stays until this trigger matches.
+    pub until: Option<Trigger>,
+    /// Which direction of a link.
+    pub direction: Direction,
+    /// How a partition treats bytes.
+    pub mode: PartitionMode,
+    /// Added latency, or the delay of a resource write.
+    #[serde(default, with = "opt_duration")]
+    pub latency: Option<Duration>,
+    /// Uniform jitter around the latency.
+    #[serde(default, with = "opt_duration")]
+    pub jitter: Option<Duration>,
+    /// Work time of the slowed section (`slow-work`).
+    #[serde(default, with = "opt_duration")]
+    pub work: Option<Duration>,
+    /// A restart keeps the data directory or empties it.
+    pub data: RestartData,
+    /// Time between the kill and the start of a restart.
+    #[serde(default, with = "opt_duration")]
+    pub down: Option<Duration>,
+}
+
+/// Kinds of fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FaultKind {
+    /// SIGSTOP, then SIGCONT, to a client's process group.
+    ClientPause,
+    /// SIGKILL to a client's process group; it stays dead.
+    ClientKill,
+    /// SIGKILL to a client's process group; a new process takes its place.
+    ClientRestart,
+    /// The client lives, but its critical section takes `work`.
+    SlowWork,
+    /// SIGSTOP, then SIGCONT, to a server.
+    NodePause,
+    /// SIGKILL to a server; started again when the fault ends.
+    NodeKill,
+    /// SIGKILL to a server and start after `down`; `data` kept or dropped.
+    NodeRestart,
+    /// A link is cut.
+    Partition,
+    /// A link is slowed.
+    Latency,
+    /// The target client loses its links to N−q nodes, so that a grant has exactly a quorum.
+    QuorumThin,
+    /// Writes of the target client reach the protected resource late.
+    ResourceDelay,
+}
+
+/// What a fault hits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Target {
+    /// The client of the last ok acquire that is not yet released (of the trigger's operation, if it is one).
+    Holder,
+    /// A client with an acquire in flight or in retries.
+    Waiter,
+    /// A node without which the holder's value is below a quorum.
+    QuorumEdge,
+    /// A client, such as `c1`.
+    Client(String),
+    /// All clients.
+    Clients,
+    /// A node by number from 1.
+    Node(u32),
+    /// All nodes.
+    Nodes,
+    /// Links of some clients (`holder`, `waiter`, `c1`, `*`) to some nodes (`n1`, `*`, `quorum-edge`).
+    Link(String, String),
+}
+
+/// When a fault is injected.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum When {
+    /// This long after the load phase begins.
+    At(#[serde(with = "duration")] Duration),
+    /// Again and again: exponential gaps with this mean, drawn from the seed.
+    Every(#[serde(with = "duration")] Duration),
+    /// When this operation is seen.
+    On(Trigger),
+    /// This long after another fault bit.
+    After(String, #[serde(with = "duration")] Duration),
+}
+
+/// A rule over operations, matched in one place in the driver.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trigger {
+    /// `acquire`, `release`, `extend`, `work`, `write`, `read`.
+    pub op: String,
+    /// `invoke`, `ok`, `fail`, `info`.
+    pub result: String,
+    /// Only this client (`c1`), or `holder` / `other` than the client that the fault hit.
+    pub client: Option<String>,
+    /// The n-th match counts, from 1, counted from the moment `after` was met.
+    pub nth: u32,
+    /// Only once this fault has bitten.
+    pub after: Option<String>,
+}
+
+/// Which direction of a link a fault hits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// Both.
+    #[default]
+    Both,
+    /// From client to server.
+    Requests,
+    /// From server to client.
+    Replies,
+}
+
+/// How a partition treats bytes in flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PartitionMode {
+    /// Connections stay open, bytes vanish; the connection is closed at healing.
+    #[default]
+    BlackHole,
+    /// Connections are closed and new ones refused.
+    Reset,
+    /// Bytes wait and are delivered at healing.
+    Stall,
+}
+
+/// What a restart does to the data directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RestartData {
+    /// Kept (what is kept depends on the node's persistence).
+    #[default]
+    Keep,
+    /// Emptied before the start.
+    Drop,
+}
+
+/// Durations as strings with a unit, such as `1500ms`.
+pub mod duration {
+    use serde::{Deserialize, Deserializer, Serializer};
+    use std::time::Duration;
+
+    /// Parse `300ms`, `2s`, `1.5s`, `2m`, `500us`.
+    pub fn parse(text: &str) -> Result<Duration, String> {
+        let split = text
+            .find(|c: char| c.is_ascii_alphabetic())
+            .unwrap_or(text.len());
+        let (number, unit) = text.split_at(split);
+        let number: f64 = number
+            .trim()
+            .parse()
+            .map_err(|_| format!("`{text}` is no duration"))?;
+        let seconds = match unit {
+            "us" => number / 1e6,
+            "ms" => number / 1e3,
+            "s" => number,
+            "m" => number * 60.0,
+            "h" => number * 3600.0,
+            "" => return Err(format!("`{text}` has no unit")),
+            other => return Err(format!("`{other}` is no unit of time")),
+        };
+        Duration::try_from_secs_f64(seconds).map_err(|_| format!("`{text}` is out of range"))
+    }
+
+    /// Shortest text that [`parse`] reads back.
+    pub fn text(d: Duration) -> String {
+        let ns = d.as_nanos();
+        if ns.is_multiple_of(1_000_000_000) {
+            format!("{}s", ns / 1_000_000_000)
+        } else if ns.is_multiple_of(1_000_000) {
+            format!("{}ms", ns / 1_000_000)
+        } else {
+            format!("{}us", ns as f64 / 1e3)
+        }
+    }
+
+    /// For serde's `with`.
+    pub fn serialize<S: Serializer>(d: &Duration, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_str(&text(*d))
+    }
+
+    /// For serde's `with`.
+    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Duration, D::Error> {
+        parse(&String::deserialize(d)?).map_err(serde::de::Error::custom)
+    }
+}
+
+/// As [`duration`], for optional ones.
+pub mod opt_duration {
+    use serde::{Deserialize, Deserializer, Serializer};
+    use std::time::Duration;
+
+    /// For serde's `with`.
+    #[expect(clippy::ref_option, reason = "serde's signature")]
+    pub fn serialize<S: Serializer>(d: &Option<Duration>, s: S) -> Result<S::Ok, S::Error> {
+        match d {
+            Some(d) => s.serialize_some(&super::duration::text(*d)),
+            None => s.serialize_none(),
+        }
+    }
+
+    /// For serde's `with`.
+    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Duration>, D::Error> {
+        Option::<String>::deserialize(d)?
+            .map(|t| super::duration::parse(&t).map_err(serde::de::Error::custom))
+            .transpose()
+    }
+}
