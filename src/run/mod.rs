@@ -1,1 +1,337 @@
-//! (room to be filled)
+//! The driver: set up, warm up, load, heal, quiet tail, final reads, tear down, check.
+//!
+//! Owns the phases of a run. Must not know how results are shown. [`run`] takes a plan and a session and leaves a
+//! results folder with plan.toml, history.jsonl, verdict.json and logs.
+pub mod arrivals;
+pub mod board;
+pub mod clients;
+pub mod grants;
+pub mod recorder;
+pub mod resource;
+pub mod results;
+pub mod session;
+pub mod shared;
+pub mod streams;
+mod worker;
+
+use crate::client::{ClientError, ClientSpec, Init};
+use crate::cluster::{Cluster, ClusterError};
+use crate::fault::{Nemesis, World};
+use crate::observe::{Hiccups, Nodes, ObserveError, Observer};
+use crate::plan::Plan;
+use crate::record::{Clock, Sink};
+use crate::report::progress::Progress;
+use board::Board;
+use clients::{Clients, Recipe};
+use fencepost_checker::{Event, EventType, Header, Model, Process, Value, Verdict};
+use grants::Grants;
+use recorder::{Recorder, StripPrefix};
+use session::Session;
+use shared::Shared;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+
+/// What a run leaves.
+pub struct Done {
+    /// The results folder.
+    pub dir: PathBuf,
+    /// What the checker says.
+    pub verdict: Verdict,
+}
+
+/// Why a run could not be made or finished.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The servers or links.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// A client did not start or did not speak the protocol.
+    #[error("client {0}")]
+    Client(#[from] ClientError),
+    /// The observer could not look at a server.
+    #[error(transparent)]
+    Observe(#[from] ObserveError),
+    /// The results could not be written.
+    #[error("cannot write results in {path}")]
+    Results {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The history that this very run wrote could not be read back.
+    #[error("the history of this run cannot be checked")]
+    History(#[from] fencepost_checker::HistoryError),
+}
+
+/// Makes one run of `plan`, whose keys all begin with `prefix`, on the servers of `session`.
+///
+/// # Errors
+/// See [`RunError`]. Clients that were started are ended in any case.
+pub async fn run(session: &Session, plan: Rc<Plan>, prefix: &str, root: &Path, progress: &Progress) -> Result<Done, RunError> {
+    let dir = results::create(root, &plan).map_err(|source| RunError::Results { path: root.to_owned(), source })?;
+    let broken = |source| RunError::Results { path: dir.clone(), source };
+    results::write_atomically(&dir.join("plan.toml"), plan.to_toml().as_bytes()).map_err(broken)?;
+    let stage = Stage::set(session, plan, prefix, &dir, progress).await?;
+    let outcome = stage.play(progress).await;
+    session.save_logs(&dir).await;
+    outcome.map_err(broken)?;
+    progress.phase("check");
+    let verdict = check(&dir).await?;
+    let bytes = serde_json::to_vec_pretty(&verdict).map_err(|e| broken(e.into()))?;
+    results::write_atomically(&dir.join("verdict.json"), &bytes).map_err(broken)?;
+    results::point_latest(&dir).map_err(broken)?;
+    Ok(Done { dir, verdict })
+}
+
+/// Checks off the runtime's thread, so that a signal is still heard.
+async fn check(dir: &Path) -> Result<Verdict, RunError> {
+    let path = dir.join("history.jsonl");
+    match tokio::task::spawn_blocking(move || fencepost_checker::check_path(&path)).await {
+        Ok(verdict) => Ok(verdict?),
+        Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+    }
+}
+
+/// Everything that a run needs, standing ready.
+struct Stage {
+    world: Rc<World>,
+    shared: Rc<Shared>,
+    hiccups: Hiccups,
+    writer: JoinHandle<()>,
+}
+
+impl Stage {
+    async fn set(
+        session: &Session,
+        plan: Rc<Plan>,
+        prefix: &str,
+        dir: &Path,
+        progress: &Progress,
+    ) -> Result<Self, RunError> {
+        progress.phase("clients");
+        let clock = Clock::start();
+        let history = dir.join("history.jsonl");
+        let mut versions = session.cluster.versions();
+        versions.insert("fencepost".into(), env!("CARGO_PKG_VERSION").into());
+        versions.insert("reach".into(), session.cluster.reach());
+        let recorder = Recorder::create(&history, &header(&plan, versions))
+            .map_err(|source| RunError::Results { path: dir.to_owned(), source })?;
+        let writer = tokio::task::spawn_local(recorder.clone().write_out());
+        let strip = Rc::new(StripPrefix { inner: recorder.clone(), prefix: prefix.to_owned() });
+        let nodes = Rc::new(ClusterNodes(session.cluster.clone()));
+        let observer = Rc::new(Observer::start(nodes, prefix.to_owned(), clock, strip).await?);
+        let control = (plan.lock.name.as_deref() == Some("perfect")).then(|| Rc::new(Grants::default()));
+        let reaper = session.reaper.clone();
+        let recipe = recipe(&plan, &session.cluster, prefix, dir);
+        let clients = Clients::start(recipe, clock, recorder.clone(), reaper, control.clone()).await?;
+        say_library(&recorder, clock, &clients);
+        let board = Rc::new(Board::default());
+        let arrivals = arrivals::Arrivals::new(plan.load.rate, clock.now(), streams::stream(plan.seed, "arrivals"));
+        let shared = Shared::new(plan.clone(), clock, recorder.clone(), board.clone(), arrivals, control);
+        let world = World {
+            random: RefCell::new(streams::stream(plan.seed, "faults")),
+            plan,
+            clock,
+            recorder: recorder.clone(),
+            cluster: session.cluster.clone(),
+            clients,
+            observer,
+            board,
+            prefix: prefix.to_owned(),
+        };
+        let hiccups = Hiccups::start(clock, Rc::new(recorder));
+        Ok(Self { world: Rc::new(world), shared: Rc::new(shared), hiccups, writer })
+    }
+
+    /// The phases. An error is the history's file refusing a write; the clients are ended in any case.
+    async fn play(self, progress: &Progress) -> std::io::Result<()> {
+        let recorder = self.world.recorder.clone();
+        let outcome = tokio::select! {
+            () = self.phases(progress) => Ok(()),
+            error = recorder.failure() => Err(error),
+        };
+        self.world.clients.shutdown(Duration::from_millis(500)).await;
+        self.hiccups.stop();
+        self.phase("end");
+        recorder.flush();
+        self.writer.abort();
+        let world = Rc::try_unwrap(self.world).ok();
+        if let Some(observer) = world.and_then(|world| Rc::try_unwrap(world.observer).ok()) {
+            observer.stop().await;
+        }
+        outcome.and(recorder.take_failure().map_or(Ok(()), Err))
+    }
+
+    async fn phases(&self, progress: &Progress) {
+        let load = &self.shared.plan.load;
+        self.phase("load");
+        progress.phase("load");
+        let nemesis = Nemesis::arm(&self.world);
+        let workers = self.start_workers();
+        self.wait(load.length, progress).await;
+        self.phase("heal");
+        progress.phase("heal");
+        nemesis.end().await;
+        self.phase("tail");
+        progress.phase("tail");
+        self.wait(load.tail, progress).await;
+        self.shared.stop();
+        for worker in workers {
+            if let Err(error) = worker.await
+                && error.is_panic()
+            {
+                std::panic::resume_unwind(error.into_panic());
+            }
+        }
+        self.phase("final");
+        progress.phase("final reads");
+        self.world.observer.sample().await;
+    }
+
+    fn start_workers(&self) -> Vec<JoinHandle<()>> {
+        let load = &self.shared.plan.load;
+        let mut workers = Vec::new();
+        let mut count = 0;
+        for slot in self.world.clients.slots() {
+            for number in 0..load.workers {
+                let key = format!("lock:{}", count % load.keys);
+                let random = streams::stream(self.shared.plan.seed, &format!("worker {}/{number}", slot.name));
+                let worker = worker::Worker::new(self.shared.clone(), slot.clone(), number, key, random);
+                workers.push(tokio::task::spawn_local(worker.run()));
+                count += 1;
+            }
+        }
+        workers
+    }
+
+    /// Lets time pass, and shows how far things are.
+    async fn wait(&self, length: Duration, progress: &Progress) {
+        let end = tokio::time::Instant::now() + length;
+        loop {
+            let now = tokio::time::Instant::now();
+            progress.tick(self.shared.operations.get(), self.shared.grants.get());
+            if now >= end {
+                return;
+            }
+            tokio::time::sleep((end - now).min(Duration::from_millis(200))).await;
+        }
+    }
+
+    fn phase(&self, name: &str) {
+        self.world.recorder.emit(driver_event(self.world.clock.now(), "phase", |value| value.phase = Some(name.into())));
+    }
+}
+
+fn say_library(recorder: &Recorder, clock: Clock, clients: &Clients) {
+    let about = serde_json::to_string(&clients.about).unwrap_or_default();
+    recorder.emit(driver_event(clock.now(), "library", |value| value.proof = Some(about.as_str().into())));
+}
+
+fn driver_event<'a>(time: u64, f: &'a str, fill: impl FnOnce(&mut Value<'a>)) -> Event<'a> {
+    let mut value = Value::default();
+    fill(&mut value);
+    Event {
+        index: 0,
+        time,
+        process: Process::Named("driver".into()),
+        client: None,
+        worker: None,
+        kind: EventType::Info,
+        f: f.into(),
+        key: None,
+        value,
+        error: None,
+    }
+}
+
+/// What the checker is told of the system under test.
+fn header(plan: &Plan, versions: BTreeMap<String, String>) -> Header {
+    let name = plan.lock.name.as_deref();
+    let lease = !matches!(name, Some("set-nx-no-ttl" | "perfect"));
+    let nodes = plan.cluster.nodes;
+    let millis = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
+    Header {
+        fencepost: 1,
+        workload: plan.variant.as_ref().map_or_else(|| plan.name.clone(), |v| format!("{}/{v}", plan.name)),
+        seed: plan.seed,
+        model: Model {
+            ttl_ms: lease.then(|| millis(plan.lock.ttl)),
+            nodes,
+            quorum: nodes / 2 + 1,
+            fence: plan.resource.fence,
+            tokens: plan.lock.fencing,
+            respects_validity: plan.lock.respect_validity,
+            retry_ms: millis(plan.lock.retry),
+            // The control lock `perfect` leaves nothing on the servers to be observed.
+            observed: name != Some("perfect"),
+            coverage: true,
+            ..Model::default()
+        },
+        expect: plan.expect.clone(),
+        versions,
+    }
+}
+
+fn recipe(plan: &Plan, cluster: &Cluster, prefix: &str, dir: &Path) -> Recipe {
+    let names = (1..=plan.load.clients).map(|n| format!("c{n}"));
+    let links = |name: &str| -> Vec<SocketAddr> { (0..cluster.node_count()).map(|n| cluster.link(name, n)).collect() };
+    let millis = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
+    let mut options: serde_json::Map<String, serde_json::Value> = plan.lock.options.clone().into_iter().collect();
+    options.insert("fencing".into(), plan.lock.fencing.into());
+    options.insert("connection".into(), serde_json::to_value(plan.lock.connection).unwrap_or_default());
+    options.insert("workers".into(), plan.load.workers.into());
+    Recipe {
+        spec: ClientSpec {
+            name: String::new(),
+            argv: argv(plan),
+            env: plan.lock.env.clone(),
+            log: PathBuf::new(),
+            dir: dir.join("clients"),
+        },
+        init: Init {
+            nodes: Vec::new(),
+            ttl_ms: millis(plan.lock.ttl),
+            prefix: prefix.to_owned(),
+            retry_ms: millis(plan.lock.retry),
+            node_timeout_ms: millis(plan.lock.node_timeout),
+            lock: plan.lock.name.clone(),
+            options,
+        },
+        links: names.map(|name| (name.clone(), links(&name))).collect(),
+        deadline: plan.lock.timeout.max(Duration::from_secs(20)),
+    }
+}
+
+/// A built-in lock runs in a process of its own, too: this very binary.
+fn argv(plan: &Plan) -> Vec<String> {
+    match &plan.lock.name {
+        None => plan.lock.command.clone(),
+        Some(name) => {
+            let own = std::env::current_exe().map_or_else(|_| "fencepost".into(), |p| p.to_string_lossy().into_owned());
+            vec![own, "client".into(), "--lock".into(), name.clone()]
+        }
+    }
+}
+
+/// The observer's view of the cluster.
+struct ClusterNodes(Rc<Cluster>);
+
+impl Nodes for ClusterNodes {
+    fn count(&self) -> usize {
+        self.0.node_count()
+    }
+
+    fn name(&self, node: usize) -> String {
+        self.0.node_name(node)
+    }
+
+    fn direct(&self, node: usize) -> SocketAddr {
+        self.0.direct(node)
+    }
+}

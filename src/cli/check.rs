@@ -1,0 +1,92 @@
+//! `fencepost check`: judge histories.
+//!
+//! Owns the reading of flags and what is printed. Must not know how a history is judged.
+use super::exit::{Exit, UnknownIs};
+use super::say;
+use crate::report::{self, Style};
+use fencepost_checker::{Outcome, Verdict, check_path};
+use std::path::PathBuf;
+
+/// Arguments of `check`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  fencepost check results/plain-del/latest/history.jsonl
+  fencepost check --expect workloads/plain-del.toml history.jsonl
+  fencepost check --json *.jsonl | jq .")]
+pub struct Args {
+    /// History files (JSONL).
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// Judge against the `[expect]` of this workload file; without it, nothing may be violated.
+    #[arg(long, value_name = "FILE")]
+    expect: Option<PathBuf>,
+    /// With `--expect`: which variant of the file.
+    #[arg(long, requires = "expect")]
+    variant: Option<String>,
+    /// Print the verdicts as JSON, one a line.
+    #[arg(long)]
+    json: bool,
+    /// What `unknown` counts as.
+    #[arg(long, value_enum, default_value_t = UnknownIs::Fail)]
+    unknown: UnknownIs,
+}
+
+pub fn main(args: &Args) -> Exit {
+    let expect = match expectation(args) {
+        Ok(expect) => expect,
+        Err(exit) => return exit,
+    };
+    args.files.iter().fold(Exit::Ok, |exit, file| {
+        exit.worst(match check_path(file) {
+            Ok(verdict) => {
+                let verdict = verdict.judged_against(&expect);
+                show(args, file, &verdict);
+                Exit::of(verdict.outcome, args.unknown)
+            }
+            Err(error) => {
+                say::word(&format!("error: {}: {error}", file.display()));
+                if let Some(hint) = error.hint() {
+                    say::word(&format!("hint: {hint}"));
+                }
+                Exit::Usage
+            }
+        })
+    })
+}
+
+type Expectation = std::collections::BTreeMap<String, fencepost_checker::Expect>;
+
+fn expectation(args: &Args) -> Result<Expectation, Exit> {
+    let Some(file) = &args.expect else { return Ok(Expectation::new()) };
+    let over = crate::plan::Overrides { variant: args.variant.clone(), ..Default::default() };
+    match crate::plan::load(file, &over) {
+        Ok(plans) if plans.len() == 1 => Ok(plans.into_iter().next().map(|p| p.expect).unwrap_or_default()),
+        Ok(plans) => {
+            let names: Vec<_> = plans.iter().filter_map(|p| p.variant.as_deref()).collect();
+            say::word(&format!("error: {} has variants: {}", file.display(), names.join(", ")));
+            say::word("hint: choose one with --variant");
+            Err(Exit::Usage)
+        }
+        Err(error) => {
+            say::word(&format!("{:?}", miette::Report::new(error)));
+            Err(Exit::Usage)
+        }
+    }
+}
+
+fn show(args: &Args, file: &std::path::Path, verdict: &Verdict) {
+    if args.json {
+        match serde_json::to_string(verdict) {
+            Ok(text) => say::data(&text),
+            Err(error) => say::error(&error, None),
+        }
+        return;
+    }
+    let word = match verdict.outcome {
+        Outcome::Valid => "valid",
+        Outcome::Violated => "violated",
+        Outcome::Unknown => "unknown",
+    };
+    say::data(&format!("{}: {word}", file.display()));
+    say::data(&report::verdict(verdict, Style::detect()));
+}

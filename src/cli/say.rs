@@ -1,0 +1,44 @@
+//! Every write to the terminal: data on stdout, words on stderr, an error followed by one `hint:` line.
+//!
+//! Owns the two streams. Must not know what is said. A closed pipe is no error: whoever reads may stop reading.
+use std::io::{IsTerminal, Write};
+
+/// Data, on stdout.
+pub fn data(text: &str) {
+    let mut out = anstream::stdout().lock();
+    // A reader that went away (`| head`) has all that it wanted.
+    let _ = out.write_all(text.as_bytes());
+    if !text.ends_with('\n') {
+        let _ = out.write_all(b"\n");
+    }
+    let _ = out.flush();
+}
+
+/// Words, on stderr.
+pub fn word(text: &str) {
+    let mut err = anstream::stderr().lock();
+    let _ = writeln!(err, "{text}");
+}
+
+/// An error with its causes, and what to do about it.
+pub fn error(error: &dyn std::error::Error, hint: Option<&str>) {
+    let mut text = format!("error: {error}");
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    word(&text);
+    if let Some(hint) = hint {
+        word(&format!("hint: {hint}"));
+    }
+}
+
+/// Whether a person looks at stderr.
+pub fn someone_looks() -> bool {
+    std::io::stderr().is_terminal()
+}

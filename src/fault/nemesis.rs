@@ -1,0 +1,214 @@
+//! The schedule of the faults and the life of each: wait, resolve, inject, prove, wait, heal, prove.
+//!
+//! Owns when a fault happens. Must not know how. One task a planned fault, all on the run's own thread.
+use super::world::Step;
+use super::{Fault, World, resolve};
+use crate::plan::When;
+use crate::run::board::{Hit, Hold, Scope};
+use fencepost_checker::event::phase;
+use rand::Rng;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+/// All faults of a run.
+pub struct Nemesis {
+    tasks: Vec<JoinHandle<()>>,
+    over: watch::Sender<bool>,
+}
+
+/// One planned fault with what it waits for.
+struct Planned {
+    world: Rc<World>,
+    number: u32,
+    /// The first match of its trigger, watched from before the first operation on.
+    trigger: Option<oneshot::Receiver<Hit>>,
+    /// Says when the fault that it stands after has bitten.
+    after: Option<watch::Receiver<bool>>,
+    /// Says that it has bitten.
+    bitten: watch::Sender<bool>,
+    /// The load is over.
+    over: watch::Receiver<bool>,
+    load_began: Instant,
+}
+
+impl Nemesis {
+    /// Arms every trigger and starts every timer; the load begins now.
+    pub fn arm(world: &Rc<World>) -> Self {
+        let over = watch::Sender::new(false);
+        let bitten: BTreeMap<&str, watch::Sender<bool>> =
+            world.plan.faults.iter().map(|f| (f.id.as_str(), watch::Sender::new(false))).collect();
+        let load_began = Instant::now();
+        let tasks = world.plan.faults.iter().zip(0..).map(|(fault, number)| {
+            let planned = Planned {
+                world: world.clone(),
+                number,
+                trigger: match &fault.when {
+                    When::On(trigger) => Some(world.board.watch(trigger, Scope::default())),
+                    _ => None,
+                },
+                after: match &fault.when {
+                    When::After(id, _) => bitten.get(id.as_str()).map(watch::Sender::subscribe),
+                    _ => None,
+                },
+                bitten: bitten[fault.id.as_str()].clone(),
+                over: over.subscribe(),
+                load_began,
+            };
+            tokio::task::spawn_local(planned.live())
+        });
+        Self { tasks: tasks.collect(), over }
+    }
+
+    /// The load is over: ends every open window, heals, and waits until all is proved healed.
+    pub async fn end(self) {
+        self.over.send_replace(true);
+        for task in self.tasks {
+            // A panic in a fault is a defect of ours; it must not pass for a healed run.
+            if let Err(error) = task.await
+                && error.is_panic()
+            {
+                std::panic::resume_unwind(error.into_panic());
+            }
+        }
+    }
+}
+
+impl Planned {
+    async fn live(mut self) {
+        let repeats = matches!(self.world.plan.faults[self.number as usize].when, When::Every(_));
+        let mut fired = false;
+        while let Some(hit) = self.moment().await {
+            fired = true;
+            self.happen(hit).await;
+            if !repeats {
+                return;
+            }
+        }
+        if !fired {
+            self.step(phase::NEVER_FIRED, None, Some("the load ended before its moment came"));
+        }
+    }
+
+    /// Waits for the fault's moment; none when the load ends first.
+    async fn moment(&mut self) -> Option<Option<Hit>> {
+        let world = self.world.clone();
+        let mut over = self.over.clone();
+        let ends = over.wait_for(|over| *over);
+        let when = &world.plan.faults[self.number as usize].when;
+        let comes = async {
+            match when {
+                When::At(at) => tokio::time::sleep_until(self.load_began + *at).await,
+                When::Every(mean) => {
+                    let uniform: f64 = world.random.borrow_mut().random();
+                    tokio::time::sleep(mean.mul_f64(-(1.0 - uniform).ln())).await;
+                }
+                When::On(_) => {
+                    let Some(trigger) = &mut self.trigger else { return std::future::pending().await };
+                    return match trigger.await {
+                        Ok(hit) => Some(hit),
+                        Err(_) => std::future::pending().await,
+                    };
+                }
+                When::After(_, delay) => {
+                    let Some(after) = &mut self.after else { return std::future::pending().await };
+                    if after.wait_for(|bitten| *bitten).await.is_err() {
+                        return std::future::pending().await;
+                    }
+                    tokio::time::sleep(*delay).await;
+                }
+            }
+            None
+        };
+        tokio::select! { biased; _ = ends => None, hit = comes => Some(hit) }
+    }
+
+    async fn happen(&mut self, hit: Option<Hit>) {
+        let world = self.world.clone();
+        let (hold, gate) = hit.map_or((None, None), |hit| (Some(hit.hold), Some(hit.gate)));
+        let plan = &world.plan.faults[self.number as usize];
+        let mut fault = match self.resolved(hold.as_ref()).await {
+            Ok(fault) => fault,
+            Err(why) => return self.step(phase::NO_BITE, None, Some(&why)),
+        };
+        self.step(phase::INJECT, Some(&*fault), None);
+        if let Err(why) = fault.inject(&world).await {
+            self.step(phase::NO_BITE, Some(&*fault), Some(&why));
+            return self.undo(fault).await;
+        }
+        let injected = Instant::now();
+        let until = plan.until.as_ref().map(|t| {
+            world.board.watch(t, Scope(fault.client().map(str::to_owned).or(hold.as_ref().map(|h| h.client.clone()))))
+        });
+        drop(gate);
+        match fault.bit(&world).await {
+            Ok(proof) => {
+                self.step(phase::BIT, Some(&*fault), Some(&proof));
+                world.board.bit(&plan.id);
+                self.bitten.send_replace(true);
+            }
+            Err(why) => self.step(phase::NO_BITE, Some(&*fault), Some(&why)),
+        }
+        if !fault.momentary() {
+            self.window(injected, plan.length, until).await;
+        }
+        self.undo(fault).await;
+    }
+
+    /// A role may be empty for a moment (nobody holds just now): waits for it as long as the load goes on.
+    async fn resolved(&mut self, hold: Option<&Hold>) -> Result<Box<dyn Fault>, String> {
+        let plan = &self.world.plan.faults[self.number as usize];
+        loop {
+            match resolve(plan, hold, &self.world).await {
+                Ok(fault) => return Ok(fault),
+                Err(why) if *self.over.borrow() => return Err(why),
+                Err(_) => tokio::time::sleep(Duration::from_millis(2)).await,
+            }
+        }
+    }
+
+    /// Waits for the end of the fault's window: its length, its `until`, or the end of the load.
+    async fn window(&mut self, injected: Instant, length: Option<Duration>, until: Option<oneshot::Receiver<Hit>>) {
+        let timer = async {
+            match length {
+                Some(length) => tokio::time::sleep_until(injected + length).await,
+                None => std::future::pending().await,
+            }
+        };
+        let told = async {
+            match until {
+                Some(told) => {
+                    if told.await.is_err() {
+                        std::future::pending::<()>().await;
+                    }
+                }
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! { () = timer => {}, () = told => {}, _ = self.over.wait_for(|over| *over) => {} }
+    }
+
+    async fn undo(&self, mut fault: Box<dyn Fault>) {
+        if !fault.heals() {
+            return;
+        }
+        self.step(phase::HEAL, Some(&*fault), None);
+        let outcome = match fault.heal(&self.world).await {
+            Ok(()) => fault.healed(&self.world).await,
+            Err(why) => Err(why),
+        };
+        match outcome {
+            Ok(proof) => self.step(phase::HEALED, Some(&*fault), Some(&proof)),
+            Err(why) => self.step(phase::NOT_HEALED, Some(&*fault), Some(&why)),
+        }
+    }
+
+    fn step(&self, phase: &str, fault: Option<&dyn Fault>, proof: Option<&str>) {
+        let target = fault.map(Fault::target);
+        let client = fault.and_then(Fault::client);
+        self.world.record(&Step { fault: self.number, phase, target: target.as_deref(), client, proof });
+    }
+}

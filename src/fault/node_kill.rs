@@ -1,0 +1,64 @@
+//! `node-kill`: SIGKILL to a server; it is started again with its data when the fault ends.
+//!
+//! Proof: its process is gone; it answers again under another run id.
+use super::{Fault, Proof, World, probe};
+use crate::cluster::NodeState;
+use crate::plan::RestartData;
+use async_trait::async_trait;
+
+pub(super) struct NodeKill {
+    nodes: Vec<usize>,
+    killed: Vec<usize>,
+}
+
+impl NodeKill {
+    pub(super) fn new(nodes: Vec<usize>) -> Self {
+        Self { nodes, killed: Vec::new() }
+    }
+}
+
+#[async_trait(?Send)]
+impl Fault for NodeKill {
+    fn target(&self) -> String {
+        self.nodes.iter().map(|n| format!("n{}", n + 1)).collect::<Vec<_>>().join(",")
+    }
+
+    async fn inject(&mut self, world: &World) -> Result<(), String> {
+        for node in &self.nodes {
+            world.cluster.kill_node(*node).await.map_err(|e| e.to_string())?;
+            self.killed.push(*node);
+        }
+        Ok(())
+    }
+
+    async fn bit(&mut self, world: &World) -> Proof {
+        dead(world, &self.nodes).await
+    }
+
+    async fn heal(&mut self, world: &World) -> Result<(), String> {
+        for node in &self.killed {
+            world.cluster.start_node(*node, RestartData::Keep).await.map_err(|e| e.to_string())?;
+        }
+        Ok(())
+    }
+
+    async fn healed(&mut self, world: &World) -> Proof {
+        super::node_pause::answers_directly(world, &self.killed).await
+    }
+}
+
+/// Waits until the process of each node is gone.
+pub(super) async fn dead(world: &World, nodes: &[usize]) -> Proof {
+    let mut proofs = Vec::new();
+    for node in nodes {
+        let proof = probe::retry(|| async {
+            match world.cluster.node_state(*node).await {
+                NodeState::Dead { proof } => Ok(proof),
+                other => Err(format!("{} is {other:?}", world.cluster.node_name(*node))),
+            }
+        })
+        .await?;
+        proofs.push(proof);
+    }
+    Ok(probe::summary(&proofs))
+}

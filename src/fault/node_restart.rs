@@ -1,0 +1,74 @@
+//! `node-restart`: SIGKILL to a server and a start, with its data kept or dropped.
+//!
+//! Proof: it answers under another run id; where the data was dropped, a canary key written before is gone.
+use super::{Fault, Proof, World, probe};
+use crate::plan::{FaultPlan, RestartData};
+use async_trait::async_trait;
+use std::time::Duration;
+
+const CANARY: &str = "fencepost:canary";
+
+pub(super) struct NodeRestart {
+    nodes: Vec<usize>,
+    data: RestartData,
+    down: Duration,
+    before: Vec<String>,
+}
+
+impl NodeRestart {
+    pub(super) fn new(plan: &FaultPlan, nodes: Vec<usize>) -> Self {
+        Self { nodes, data: plan.data, down: plan.down.unwrap_or_default(), before: Vec::new() }
+    }
+}
+
+#[async_trait(?Send)]
+impl Fault for NodeRestart {
+    fn target(&self) -> String {
+        self.nodes.iter().map(|n| format!("n{}", n + 1)).collect::<Vec<_>>().join(",")
+    }
+
+    async fn inject(&mut self, world: &World) -> Result<(), String> {
+        for node in &self.nodes {
+            self.before.push(probe::run_id(world, *node).await?);
+            let set = format!("SET {CANARY} 1 PX 60000");
+            probe::command(world.cluster.direct(*node), &set, probe::ANSWER).await?;
+        }
+        for node in &self.nodes {
+            world.cluster.kill_node(*node).await.map_err(|e| e.to_string())?;
+        }
+        super::node_kill::dead(world, &self.nodes).await?;
+        tokio::time::sleep(self.down).await;
+        for node in &self.nodes {
+            world.cluster.start_node(*node, self.data).await.map_err(|e| e.to_string())?;
+        }
+        Ok(())
+    }
+
+    async fn bit(&mut self, world: &World) -> Proof {
+        let mut proofs = Vec::new();
+        for (node, before) in self.nodes.iter().zip(&self.before) {
+            let name = world.cluster.node_name(*node);
+            let now = probe::retry(|| async { probe::run_id(world, *node).await }).await?;
+            if now == *before {
+                return Err(format!("{name} still has the run id {before}"));
+            }
+            let direct = world.cluster.direct(*node);
+            let (answer, _) = probe::command(direct, &format!("EXISTS {CANARY}"), probe::ANSWER).await?;
+            let empty = answer == ":0";
+            if self.data == RestartData::Drop && !empty {
+                return Err(format!("{name} was restarted but kept its data"));
+            }
+            let kept = if empty { "its data is gone" } else { "its data is there" };
+            proofs.push(format!("{name} has a new run id, {kept}"));
+        }
+        Ok(probe::summary(&proofs))
+    }
+
+    fn momentary(&self) -> bool {
+        true
+    }
+
+    async fn healed(&mut self, world: &World) -> Proof {
+        super::node_pause::answers_directly(world, &self.nodes).await
+    }
+}

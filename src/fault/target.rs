@@ -1,0 +1,112 @@
+//! From the words of a plan (`holder`, `quorum-edge`, `link:c1>*`) to clients, nodes and links.
+//!
+//! Owns the resolving of roles at the moment of injection. Must not know what is done to them.
+use super::World;
+use crate::plan::{FaultPlan, Target};
+use crate::run::board::Hold;
+use rand::seq::{IndexedRandom, SliceRandom};
+use std::time::Duration;
+
+const PROBE: Duration = Duration::from_millis(250);
+
+/// A path of one client to one node (nodes count from 0).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Link {
+    pub client: String,
+    pub node: usize,
+}
+
+/// The one client that a plan's target names.
+pub(super) fn client(plan: &FaultPlan, hold: Option<&Hold>, world: &World) -> Result<String, String> {
+    match &plan.target {
+        Target::Client(name) => Ok(name.clone()),
+        Target::Holder => role("holder", hold, world),
+        Target::Waiter => role("waiter", hold, world),
+        other => Err(format!("{other:?} is not one client")),
+    }
+}
+
+fn role(word: &str, hold: Option<&Hold>, world: &World) -> Result<String, String> {
+    match word {
+        "holder" => hold
+            .map(|h| h.client.clone())
+            .or_else(|| world.board.holder().map(|h| h.client))
+            .ok_or_else(|| "nobody holds the lock".to_owned()),
+        "waiter" => world.board.waiter().ok_or_else(|| "nobody waits for the lock".to_owned()),
+        name => Ok(name.to_owned()),
+    }
+}
+
+/// The clients that a word names: a role, a name, or `*`.
+fn clients(word: &str, hold: Option<&Hold>, world: &World) -> Result<Vec<String>, String> {
+    match word {
+        "*" => Ok(world.clients.slots().iter().map(|slot| slot.name.clone()).collect()),
+        word => role(word, hold, world).map(|name| vec![name]),
+    }
+}
+
+/// The nodes that a plan's target names.
+pub(super) async fn nodes(plan: &FaultPlan, hold: Option<&Hold>, world: &World) -> Result<Vec<usize>, String> {
+    match &plan.target {
+        Target::Node(number) => Ok(vec![*number as usize - 1]),
+        Target::Nodes => Ok((0..world.cluster.node_count()).collect()),
+        Target::QuorumEdge => quorum_edge(hold, world).await.map(|node| vec![node]),
+        other => Err(format!("{other:?} names no node")),
+    }
+}
+
+/// The links that a plan's target names.
+pub(super) async fn links(plan: &FaultPlan, hold: Option<&Hold>, world: &World) -> Result<Vec<Link>, String> {
+    let (from, to) = match &plan.target {
+        Target::Link(from, to) => (from.clone(), to.clone()),
+        Target::Client(name) => (name.clone(), "*".to_owned()),
+        Target::Holder => ("holder".to_owned(), "*".to_owned()),
+        Target::Waiter => ("waiter".to_owned(), "*".to_owned()),
+        Target::Clients | Target::Nodes => ("*".to_owned(), "*".to_owned()),
+        Target::Node(number) => ("*".to_owned(), format!("n{number}")),
+        Target::QuorumEdge => ("*".to_owned(), "quorum-edge".to_owned()),
+    };
+    let nodes = match to.as_str() {
+        "*" => (0..world.cluster.node_count()).collect(),
+        "quorum-edge" => vec![quorum_edge(hold, world).await?],
+        name => match (0..world.cluster.node_count()).find(|n| world.cluster.node_name(*n) == name) {
+            Some(node) => vec![node],
+            None => return Err(format!("there is no node {name}")),
+        },
+    };
+    let clients = clients(&from, hold, world)?;
+    Ok(clients.iter().flat_map(|c| nodes.iter().map(|n| Link { client: c.clone(), node: *n })).collect())
+}
+
+/// The links to N−q nodes, drawn from the seed, of one client: what it then gets, it gets on exactly a quorum.
+pub(super) fn thin(plan: &FaultPlan, hold: Option<&Hold>, world: &World) -> Result<Vec<Link>, String> {
+    let client = client(plan, hold, world)?;
+    let mut nodes: Vec<usize> = (0..world.cluster.node_count()).collect();
+    nodes.shuffle(&mut *world.random.borrow_mut());
+    nodes.truncate(world.cluster.node_count() - world.quorum());
+    nodes.sort_unstable();
+    Ok(nodes.into_iter().map(|node| Link { client: client.clone(), node }).collect())
+}
+
+/// A node without which the holder's value is below a quorum: asked of the nodes themselves.
+async fn quorum_edge(hold: Option<&Hold>, world: &World) -> Result<usize, String> {
+    let hold = hold.cloned().or_else(|| world.board.holder()).ok_or("nobody holds the lock")?;
+    let owner = hold.owner.ok_or("the library does not tell its owner value")?;
+    let key = format!("{}{}", world.prefix, hold.key);
+    let ask = |node| world.observer.get(node, &key, PROBE);
+    let values = futures_util::future::join_all((0..world.cluster.node_count()).map(ask)).await;
+    let holds = |value: &Option<(Option<String>, i64)>| {
+        value.as_ref().is_some_and(|(value, _)| value.as_deref() == Some(owner.as_str()))
+    };
+    let having: Vec<usize> = values.iter().enumerate().filter(|(_, v)| holds(v)).map(|(node, _)| node).collect();
+    if having.len() != world.quorum() {
+        return Err(format!(
+            "{} of {} nodes hold {}'s value, a quorum is {}: no single node is the edge",
+            having.len(),
+            world.cluster.node_count(),
+            hold.client,
+            world.quorum()
+        ));
+    }
+    having.choose(&mut *world.random.borrow_mut()).copied().ok_or_else(|| "no node holds the value".to_owned())
+}

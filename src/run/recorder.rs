@@ -1,0 +1,129 @@
+//! The recorder: events into `history.jsonl`, in order, one write(2) a turn of the loop.
+//!
+//! Owns the history file of a run. Must not know what events mean. The file goes to the checker.
+//!
+//! Events are serialised where they are emitted, into one buffer; a task of the same runtime writes the buffer out
+//! once all tasks that were ready have run, so a `kill -9` loses at most the last turn and no thread is woken per
+//! event. [`Recorder::flush`] writes at once: it is called before each injection.
+use crate::record::Sink;
+use fencepost_checker::{Event, Header};
+use std::cell::{Cell, RefCell};
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::rc::Rc;
+use tokio::sync::Notify;
+
+/// Writes a run's history. Cheap to clone; all clones write the same file.
+#[derive(Clone)]
+pub struct Recorder(Rc<Inner>);
+
+struct Inner {
+    file: RefCell<File>,
+    buffer: RefCell<Vec<u8>>,
+    index: Cell<u64>,
+    dirty: Notify,
+    failed: RefCell<Option<std::io::Error>>,
+    failure: Notify,
+}
+
+impl Recorder {
+    /// Creates the file and writes its header.
+    ///
+    /// # Errors
+    /// The file cannot be created or written.
+    pub fn create(path: &Path, header: &Header) -> std::io::Result<Self> {
+        let mut file = File::create_new(path)?;
+        let mut line = serde_json::to_vec(header)?;
+        line.push(b'\n');
+        file.write_all(&line)?;
+        Ok(Self(Rc::new(Inner {
+            file: RefCell::new(file),
+            buffer: RefCell::new(Vec::with_capacity(64 * 1024)),
+            index: Cell::new(0),
+            dirty: Notify::new(),
+            failed: RefCell::new(None),
+            failure: Notify::new(),
+        })))
+    }
+
+    /// Writes the buffer whenever there is something in it; runs for as long as it is polled.
+    pub async fn write_out(self) {
+        loop {
+            self.0.dirty.notified().await;
+            self.flush();
+        }
+    }
+
+    /// Writes all that was emitted so far. An error is kept for [`Recorder::failure`].
+    pub fn flush(&self) {
+        let mut buffer = self.0.buffer.borrow_mut();
+        if buffer.is_empty() {
+            return;
+        }
+        let written = self.0.file.borrow_mut().write_all(&buffer);
+        buffer.clear();
+        if let Err(error) = written
+            && self.0.failed.borrow().is_none()
+        {
+            *self.0.failed.borrow_mut() = Some(error);
+            self.0.failure.notify_one();
+        }
+    }
+
+    /// Waits until a write failed (a full disk, say) and gives the error.
+    pub async fn failure(&self) -> std::io::Error {
+        loop {
+            if let Some(error) = self.0.failed.borrow_mut().take() {
+                return error;
+            }
+            self.0.failure.notified().await;
+        }
+    }
+
+    /// The write error that nobody has taken yet.
+    pub fn take_failure(&self) -> Option<std::io::Error> {
+        self.0.failed.borrow_mut().take()
+    }
+
+    /// Number of events emitted so far.
+    pub fn events(&self) -> u64 {
+        self.0.index.get()
+    }
+}
+
+impl Sink for Recorder {
+    fn emit(&self, mut event: Event<'_>) {
+        event.index = self.0.index.get();
+        self.0.index.set(event.index + 1);
+        let mut buffer = self.0.buffer.borrow_mut();
+        let before = buffer.len();
+        if serde_json::to_writer(&mut *buffer, &event).is_err() {
+            // Writing to a Vec cannot fail, and no field has a fallible serialiser: keep the file whole all the same.
+            buffer.truncate(before);
+            return;
+        }
+        buffer.push(b'\n');
+        drop(buffer);
+        self.0.dirty.notify_one();
+    }
+}
+
+/// Takes a run's key prefix off the keys that the observer reports, so that the history names one lock one way.
+pub struct StripPrefix {
+    /// Where the events go.
+    pub inner: Recorder,
+    /// What each server-side key of the run begins with.
+    pub prefix: String,
+}
+
+impl Sink for StripPrefix {
+    fn emit(&self, mut event: Event<'_>) {
+        if let Some(key) = &event.key
+            && let Some(bare) = key.strip_prefix(self.prefix.as_str())
+        {
+            event.key = Some(bare.to_owned().into());
+        }
+        self.inner.emit(event);
+    }
+}
