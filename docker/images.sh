@@ -26,9 +26,9 @@ IMAGES=(
 )
 
 # Like Debian's own slim images: apt, no manuals, no translations, and no service starts at installation.
-# usr-is-merged keeps usrmerge out, and with it 45 MB of perl.
+# shellcheck disable=SC2016  # $1 is the hook's own
 BOOTSTRAP=(
-    --quiet --variant=apt --include=usr-is-merged
+    --quiet --variant=apt
     --dpkgopt='path-exclude=/usr/share/man/*'
     --dpkgopt='path-exclude=/usr/share/info/*'
     --dpkgopt='path-exclude=/usr/share/locale/*'
@@ -36,6 +36,10 @@ BOOTSTRAP=(
     --dpkgopt='path-include=/usr/share/doc/*/copyright'
     --customize-hook='printf "#!/bin/sh\nexit 101\n" >"$1/usr/sbin/policy-rc.d" && chmod 755 "$1/usr/sbin/policy-rc.d"'
 )
+
+# Without this hook of its own, mmdebstrap pulls usrmerge into bookworm, and with it 45 MB of perl.
+merged_usr=/usr/share/mmdebstrap/hooks/merged-usr
+if [ -d "$merged_usr" ]; then BOOTSTRAP+=(--hook-dir="$merged_usr"); fi
 
 mode="${FENCEPOST_BASE:-}"
 if [ -z "$mode" ]; then
@@ -71,6 +75,7 @@ image_recipe() { # image_recipe FOLDER SUITE
 # "name recipe" of every image of ours that the engine has, asked once.
 present=""
 look() {
+    # shellcheck disable=SC2016  # a Go template
     present=$(docker image ls -q --filter label=fencepost.recipe |
         sort -u | xargs -r docker image inspect \
         --format '{{$r := index .Config.Labels "fencepost.recipe"}}{{range .RepoTags}}{{.}} {{$r}}{{"\n"}}{{end}}')
@@ -147,7 +152,9 @@ mkdir -p "$SETUP_DIR"
 pids=()
 for suite in "${BASES[@]}" -; do
     log="$SETUP_DIR/images-${suite/-/toxiproxy}.log"
-    (chain "$suite" 2> >(tee -a "$log" | grep '^setup: ' >&2) >"$log") &
+    : >"$log"
+    # All of it to the log; what we say ourselves to the terminal too.
+    (chain "$suite" 2>&1 | tee -a "$log" | { grep '^setup: ' >&2 || true; }) &
     pids+=("$!|$log")
 done
 failed=0
@@ -160,4 +167,6 @@ for entry in "${pids[@]}"; do
     fi
 done
 [ "$failed" = 0 ] || exit "$EX_MISSING"
+# What was replaced just now: untagged, ours by its label, and kept as long as a container stands on it.
+docker image prune --force --filter label=fencepost.recipe >/dev/null || true
 say "images are ready"

@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034
 # What the set-up scripts share: words on stderr, exit codes, questions about this machine.
 # Sourced, never run. Exit codes are those of the command itself: 64 what the user gave, 69 what is missing.
 
