@@ -1,0 +1,48 @@
+# The ways in. Each target sets up what it needs; a second set-up takes about a second.
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+CARGO ?= cargo
+FENCEPOST := target/debug/fencepost
+DEMO ?= workloads/single-vs-redlock.toml
+
+.PHONY: help setup images build demo test bench soak fmt lint clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## packages, a Docker engine, Toxiproxy, the images
+	@docker/setup.sh
+
+images: ## build the images again, with the newest packages
+	@docker/images.sh --force
+
+build: ## set up and build, side by side
+	@docker/setup.sh -- $(CARGO) build --workspace --locked
+
+demo: build ## one Redis against Redlock under the same faults
+	@$(FENCEPOST) run $(DEMO)
+
+test: ## set up; formatting, lints, all tests, those on containers too
+	@docker/setup.sh -- $(CARGO) build --workspace --all-targets --locked
+	@rm -f target/skipped-container-tests
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	scripts/test.sh
+
+bench: build ## lock cycles a second through Toxiproxy, against redis-benchmark on the same path
+	@scripts/bench.sh
+
+soak: build ## each promised outcome twenty times, on containers, without retries
+	@scripts/soak.sh
+
+fmt: ## format
+	$(CARGO) fmt --all
+
+lint: ## formatting and lints only
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+clean: ## remove what was built; images, engine and results stay
+	$(CARGO) clean
