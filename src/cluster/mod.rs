@@ -1,1 +1,426 @@
-//! (room to be filled)
+//! Servers of one run, on Docker or as local processes, with Toxiproxy in front of each link.
+//!
+//! Owns nodes, links and their states. Must not know locks, faults' schedules or checking. `run` starts and stops a
+//! cluster; `fault` acts on it; `observe` goes around Toxiproxy by [`Cluster::direct`]; clients get [`Cluster::link`].
+//!
+//! ```text
+//! client c1 --link c1>n1--> Toxiproxy --> n1 <--direct-- observer
+//!           --link c1>n2--> Toxiproxy --> n2
+//! ```
+//! Each link is a proxy of its own, so a fault can hit one client, one node, one direction. Links keep their addresses
+//! for the whole run; Toxiproxy is never restarted.
+//!
+//! | file | owns |
+//! |---|---|
+//! | `mod` | [`Cluster`], the two backends behind one face |
+//! | [`local`] | servers as child processes |
+//! | [`docker`] | servers as containers in a network of their own |
+//! | [`toxiproxy`] | the one file that talks to Toxiproxy |
+//! | [`probe`] | PING and INFO, the proof of readiness |
+//! | [`tools`] | programs and ports of this machine |
+//! | [`error`] | [`ClusterError`] |
+mod docker;
+pub mod error;
+mod local;
+pub mod probe;
+mod tools;
+pub mod toxiproxy;
+
+pub use error::ClusterError;
+pub use toxiproxy::{ProxyState, Toxic, ToxicKind, Toxiproxy, ToxiproxyError};
+
+use crate::plan::{ClusterPlan, Persistence, RestartData, Topology};
+use crate::reaper::{Reaper, engine};
+use docker::Docker;
+use futures_util::future::try_join_all;
+use local::Local;
+use nix::sys::signal::Signal;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Bound on the time from a server's start to its first PONG.
+pub(crate) const READY: Duration = Duration::from_secs(30);
+
+/// Where servers run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backend {
+    /// Containers.
+    Docker,
+    /// Child processes.
+    Local,
+}
+
+/// What the user asked for: a backend, or (none) whichever is there.
+pub type Choice = Option<Backend>;
+
+impl Backend {
+    /// Read `auto`, `docker` or `local`.
+    ///
+    /// # Errors
+    /// [`ClusterError::Backend`].
+    pub fn parse(text: &str) -> Result<Choice, ClusterError> {
+        match text {
+            "auto" => Ok(None),
+            "docker" => Ok(Some(Self::Docker)),
+            "local" => Ok(Some(Self::Local)),
+            other => Err(ClusterError::Backend(other.to_owned())),
+        }
+    }
+
+    /// As [`Backend::parse`] reads it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Docker => "docker",
+            Self::Local => "local",
+        }
+    }
+}
+
+/// Settle a choice, with the reason on one line: Docker where an engine answers, else local processes.
+pub async fn resolve(choice: Choice) -> (Backend, String) {
+    match choice {
+        Some(backend) => (backend, format!("{}: as asked for", backend.name())),
+        None => match engine::connect().await {
+            Ok(_) => (Backend::Docker, "docker: an engine answers".to_owned()),
+            Err(e) => (Backend::Local, format!("local: {e}")),
+        },
+    }
+}
+
+/// What a cluster is made from.
+#[derive(Debug, Clone)]
+pub struct Spec {
+    /// Where servers run.
+    pub backend: Backend,
+    /// Topology, persistence, images.
+    pub plan: ClusterPlan,
+    /// Client names, `c1` …; each gets a link to each node.
+    pub clients: Vec<String>,
+    /// The run's id.
+    pub run: String,
+    /// Folder for the servers' own folders and logs, such as [`Reaper::scratch`].
+    pub dir: PathBuf,
+    /// Local servers' argv without port and settings; empty: `redis-server`, else `valkey-server`, from PATH.
+    pub command: Vec<String>,
+}
+
+/// A node's state, and what proves it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeState {
+    /// The state.
+    pub phase: Phase,
+    /// Where it was read and what was read, such as `pid 4711 state T`.
+    pub proof: String,
+}
+
+/// What a server does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// It may run.
+    Running,
+    /// Stopped by a signal, or paused by the engine.
+    Stopped,
+    /// It has ended.
+    Dead,
+}
+
+enum Servers {
+    Local(Local),
+    Docker(Box<Docker>),
+}
+
+/// Running servers and links. Stop it with [`Cluster::stop`]; a dropped one is removed too, without waiting for it.
+pub struct Cluster {
+    servers: Servers,
+    nodes: usize,
+    links: BTreeMap<(String, usize), SocketAddr>,
+    toxiproxy: Toxiproxy,
+    versions: BTreeMap<String, String>,
+}
+
+impl Cluster {
+    /// Start all nodes and Toxiproxy side by side, make a proxy for each link, and PING through each.
+    ///
+    /// # Errors
+    /// [`ClusterError`]; whatever was started by then is removed first.
+    pub async fn start(spec: Spec, reaper: &Reaper) -> Result<Self, ClusterError> {
+        let nodes = match spec.plan.topology {
+            Topology::Single => 1,
+            Topology::Independent => spec.plan.nodes.max(1) as usize,
+        };
+        let servers = match spec.backend {
+            Backend::Local => {
+                let persistence = spec.plan.persistence;
+                Servers::Local(
+                    Local::start(&spec.dir, nodes, persistence, &spec.command, reaper).await?,
+                )
+            }
+            Backend::Docker => {
+                Servers::Docker(Box::new(Docker::start(&spec, nodes, reaper).await?))
+            }
+        };
+        let toxiproxy = match Toxiproxy::connect(servers.api()).await {
+            Ok(toxiproxy) => toxiproxy,
+            Err(e) => {
+                servers.stop().await?;
+                return Err(e.into());
+            }
+        };
+        let mut cluster = Self {
+            servers,
+            nodes,
+            links: BTreeMap::new(),
+            toxiproxy,
+            versions: BTreeMap::new(),
+        };
+        match cluster.connect_links(&spec.clients).await {
+            Ok(()) => Ok(cluster),
+            Err(e) => {
+                cluster.stop().await?;
+                Err(e)
+            }
+        }
+    }
+
+    async fn connect_links(&mut self, clients: &[String]) -> Result<(), ClusterError> {
+        for (c, client) in clients.iter().enumerate() {
+            for node in 0..self.nodes {
+                let (listen, upstream) = self.servers.endpoints(c * self.nodes + node, node)?;
+                let name = self.proxy_name(client, node);
+                let bound = self.toxiproxy.create(&name, &listen, &upstream).await?;
+                let address = self.servers.reachable(bound)?;
+                self.links.insert((client.clone(), node), address);
+            }
+        }
+        let pings = self
+            .links
+            .iter()
+            .map(|((client, node), &address)| (format!("{client}>n{}", node + 1), address))
+            .map(|(link, address)| async move {
+                let pong = probe::until_pong(address, Duration::from_secs(5), || None).await;
+                pong.map_err(|why| ClusterError::Link {
+                    link,
+                    address: address.to_string(),
+                    why,
+                })
+            });
+        try_join_all(pings).await?;
+        self.versions = self.servers.versions();
+        if let Some(server) = probe::version(self.direct(0)).await {
+            self.versions.insert("server".to_owned(), server);
+        }
+        let toxiproxy = self.toxiproxy.version().await?;
+        self.versions.insert("toxiproxy".to_owned(), toxiproxy);
+        Ok(())
+    }
+
+    /// Number of nodes.
+    pub fn node_count(&self) -> usize {
+        self.nodes
+    }
+
+    /// `n1` for node 0.
+    pub fn node_name(&self, node: usize) -> String {
+        format!("n{}", node + 1)
+    }
+
+    /// A node's address around Toxiproxy. It may change when the node is started again, so ask each time.
+    ///
+    /// # Panics
+    /// When there is no such node.
+    pub fn direct(&self, node: usize) -> SocketAddr {
+        match &self.servers {
+            Servers::Local(l) => l.direct(node),
+            Servers::Docker(d) => d.direct(node),
+        }
+    }
+
+    /// The Toxiproxy listener of one link; it never changes.
+    ///
+    /// # Panics
+    /// When there is no such client or node.
+    pub fn link(&self, client: &str, node: usize) -> SocketAddr {
+        self.links[&(client.to_owned(), node)]
+    }
+
+    /// Name of a link's proxy, such as `c1>n1`.
+    pub fn proxy_name(&self, client: &str, node: usize) -> String {
+        format!("{client}>n{}", node + 1)
+    }
+
+    /// A handle to Toxiproxy.
+    pub fn toxiproxy(&self) -> Toxiproxy {
+        self.toxiproxy.clone()
+    }
+
+    /// How clients reach Toxiproxy: `container address`, `published port` or `loopback`.
+    pub fn reach(&self) -> String {
+        match &self.servers {
+            Servers::Local(_) => "loopback".to_owned(),
+            Servers::Docker(d) => d.reach().to_owned(),
+        }
+    }
+
+    /// How a node is paused and killed: `signal` (to the host's pid), or `engine` (its API).
+    pub fn route(&self, node: usize) -> &'static str {
+        match &self.servers {
+            Servers::Local(_) => "signal",
+            Servers::Docker(d) => d.route(node),
+        }
+    }
+
+    /// Versions: `server`, `toxiproxy`, and on Docker `engine`, `image`.
+    pub fn versions(&self) -> BTreeMap<String, String> {
+        self.versions.clone()
+    }
+
+    /// Stop a node where it stands: SIGSTOP, or the engine's pause. Returns when the call is made;
+    /// [`Cluster::node_state`] is the proof.
+    ///
+    /// # Errors
+    /// [`ClusterError::Signal`], [`ClusterError::Refused`], [`ClusterError::NoNode`].
+    pub async fn pause_node(&self, n: usize) -> Result<(), ClusterError> {
+        self.exists(n)?;
+        match &self.servers {
+            Servers::Local(l) => l.signal(n, Signal::SIGSTOP, "SIGSTOP"),
+            Servers::Docker(d) => d.pause(n).await,
+        }
+    }
+
+    /// Let a paused node go on.
+    ///
+    /// # Errors
+    /// As [`Cluster::pause_node`].
+    pub async fn resume_node(&self, n: usize) -> Result<(), ClusterError> {
+        self.exists(n)?;
+        match &self.servers {
+            Servers::Local(l) => l.signal(n, Signal::SIGCONT, "SIGCONT"),
+            Servers::Docker(d) => d.resume(n).await,
+        }
+    }
+
+    /// SIGKILL. A killed server loses no write that it has answered, where it persists them: it wrote them to the page
+    /// cache first. That is no power loss.
+    ///
+    /// # Errors
+    /// As [`Cluster::pause_node`].
+    pub async fn kill_node(&self, n: usize) -> Result<(), ClusterError> {
+        self.exists(n)?;
+        match &self.servers {
+            Servers::Local(l) => l.signal(n, Signal::SIGKILL, "SIGKILL"),
+            Servers::Docker(d) => d.kill(n).await,
+        }
+    }
+
+    /// Start a killed node again. Returns once it answers PING directly. Toxiproxy finds it at the same upstream.
+    ///
+    /// # Errors
+    /// [`ClusterError::State`] when it does not die, [`ClusterError::DataLeft`] when its data could not be dropped,
+    /// [`ClusterError::NotReady`] with the end of its log, and the general ones.
+    pub async fn start_node(&self, n: usize, data: RestartData) -> Result<(), ClusterError> {
+        self.exists(n)?;
+        match &self.servers {
+            Servers::Local(l) => l.restart(n, data).await,
+            Servers::Docker(d) => d.restart(n, data).await,
+        }
+    }
+
+    /// What the kernel (or, where its process cannot be seen, the engine) says of a node now.
+    ///
+    /// # Panics
+    /// When there is no such node.
+    pub async fn node_state(&self, n: usize) -> NodeState {
+        match &self.servers {
+            Servers::Local(l) => l.state(n),
+            Servers::Docker(d) => d.state(n).await,
+        }
+    }
+
+    /// Write each server's log to `dir`: `n1.log` …, `toxiproxy.log`. What cannot be saved is warned of.
+    pub async fn save_logs(&self, dir: &Path) {
+        match &self.servers {
+            Servers::Local(l) => l.save_logs(dir),
+            Servers::Docker(d) => d.save_logs(dir).await,
+        }
+    }
+
+    /// Remove all that was started, and wait until it is gone.
+    ///
+    /// # Errors
+    /// The first thing that could not be removed; the rest is removed all the same, and the reaper tries again.
+    pub async fn stop(self) -> Result<(), ClusterError> {
+        self.servers.stop().await
+    }
+
+    fn exists(&self, n: usize) -> Result<(), ClusterError> {
+        if n < self.nodes {
+            return Ok(());
+        }
+        Err(ClusterError::NoNode {
+            number: n + 1,
+            nodes: self.nodes,
+        })
+    }
+}
+
+impl Servers {
+    fn api(&self) -> SocketAddr {
+        match self {
+            Self::Local(l) => l.api(),
+            Self::Docker(d) => d.api(),
+        }
+    }
+
+    /// Where the proxy of link number `link` listens, and where it connects to, as Toxiproxy sees it.
+    fn endpoints(&self, link: usize, node: usize) -> Result<(String, String), ClusterError> {
+        match self {
+            Self::Local(l) => {
+                let port = tools::free_port("a link")?;
+                Ok((format!("127.0.0.1:{port}"), l.direct(node).to_string()))
+            }
+            Self::Docker(d) => Ok(d.endpoints(link, node)),
+        }
+    }
+
+    /// A listener's address as clients see it.
+    fn reachable(&self, bound: SocketAddr) -> Result<SocketAddr, ClusterError> {
+        match self {
+            Self::Local(_) => Ok(bound),
+            Self::Docker(d) => d.reachable(bound),
+        }
+    }
+
+    fn versions(&self) -> BTreeMap<String, String> {
+        match self {
+            Self::Local(_) => BTreeMap::new(),
+            Self::Docker(d) => d.versions(),
+        }
+    }
+
+    async fn stop(self) -> Result<(), ClusterError> {
+        match self {
+            Self::Local(l) => l.stop(),
+            Self::Docker(d) => d.stop().await,
+        }
+    }
+}
+
+/// Settings of every node on both backends. `DEBUG` stays disabled, as it is by default since Redis 7; the flag that
+/// says so would stop older servers from starting.
+fn server_flags(persistence: Persistence) -> Vec<String> {
+    let mut flags = vec![
+        "--notify-keyspace-events",
+        "AKE",
+        "--save",
+        "",
+        "--maxmemory",
+        "0",
+    ];
+    flags.extend(match persistence {
+        Persistence::None => ["--appendonly", "no"].as_slice(),
+        Persistence::Aof => &["--appendonly", "yes", "--appendfsync", "everysec"],
+    });
+    flags.into_iter().map(str::to_owned).collect()
+}

@@ -1,0 +1,523 @@
+//! The Docker backend: nodes and Toxiproxy as containers in one network made for the run.
+//!
+//! Owns the network, the way in (the containers' own addresses or published ports), and the actions on a node, each
+//! with a fast route (a signal to the server's pid on this host, checked to be the container's) and the engine's API.
+//! Must not know Toxiproxy's API or clients. Everything carries the run's labels; only containers made here are touched.
+//!
+//! Toxiproxy connects to nodes by name, for a container's address may change at a restart; the name costs about a
+//! millisecond a connection.
+mod container;
+mod image;
+
+use super::error::ClusterError;
+use super::{NodeState, Phase, READY, Spec, local, probe, server_flags};
+use crate::plan::{Persistence, Reach, RestartData};
+use crate::reaper::{Reaper, engine};
+use bollard::Docker as Engine;
+use bollard::errors::Error as EngineError;
+use bollard::models::NetworkCreateRequest;
+use bollard::query_parameters::{KillContainerOptionsBuilder, StartContainerOptions};
+use container::{Live, Recipe};
+use futures_util::future::{join_all, try_join_all};
+use image::Image;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Servers' port inside their containers.
+const PORT: u16 = 6379;
+/// Toxiproxy's API inside its container.
+const API: u16 = 8474;
+/// The first link's port inside Toxiproxy's container.
+const LINKS: u16 = 20_000;
+/// Bound on the engine's noticing that a process has ended.
+const NOTICE: Duration = Duration::from_secs(10);
+/// A container's own address answers within this, or is out of reach.
+const REACH: Duration = Duration::from_secs(4);
+
+/// Containers of one run.
+pub(super) struct Docker {
+    engine: Engine,
+    nodes: Vec<Node>,
+    toxiproxy: Live,
+    published: bool,
+    images: [Image; 2],
+    engine_version: String,
+    reaper: Reaper,
+    stopped: bool,
+}
+
+struct Node {
+    name: String,
+    recipe: Recipe,
+    live: RefCell<Live>,
+    /// Paused by the engine; a SIGSTOP is undone by a signal, this by the engine.
+    frozen: Cell<bool>,
+    /// What containers said that were replaced since.
+    past: RefCell<String>,
+}
+
+impl Docker {
+    /// Start everything. With `reach = "auto"` the containers' own addresses are tried first: where the network's
+    /// gateway is an address of this very machine, its containers are reachable as a rule.
+    pub(super) async fn start(
+        spec: &Spec,
+        nodes: usize,
+        reaper: &Reaper,
+    ) -> Result<Self, ClusterError> {
+        let engine = engine::connect().await?;
+        let images = [
+            Image::look(&engine, &spec.plan.image).await?,
+            Image::look(&engine, &spec.plan.toxiproxy_image).await?,
+        ];
+        reaper.watch_docker();
+        let mut outcome =
+            Self::attempt(&engine, &images, spec, nodes, reaper, spec.plan.reach).await;
+        if spec.plan.reach == Reach::Auto && matches!(outcome, Ok(Started::OutOfReach)) {
+            engine::sweep(&engine, &spec.run).await?;
+            outcome = Self::attempt(&engine, &images, spec, nodes, reaper, Reach::Published).await;
+        }
+        match outcome {
+            Ok(Started::Whole(docker)) => Ok(*docker),
+            Ok(Started::OutOfReach) => {
+                engine::sweep(&engine, &spec.run).await?;
+                Err(ClusterError::NotReady {
+                    node: "toxiproxy".to_owned(),
+                    waited: REACH,
+                    why: "its container's own address does not answer from here; `reach = \"published\"` \
+                          goes by a port on 127.0.0.1"
+                        .to_owned(),
+                    log: String::new(),
+                })
+            }
+            Err(e) => {
+                if let Err(left) = engine::sweep(&engine, &spec.run).await {
+                    tracing::warn!(%left, "not everything was removed; the reaper tries again");
+                }
+                Err(e)
+            }
+        }
+    }
+
+    async fn attempt(
+        engine: &Engine,
+        images: &[Image; 2],
+        spec: &Spec,
+        nodes: usize,
+        reaper: &Reaper,
+        reach: Reach,
+    ) -> Result<Started, ClusterError> {
+        let network = format!("fencepost-{}", spec.run);
+        let gateway = make_network(engine, &network, reaper).await?;
+        let published = match reach {
+            Reach::Published => true,
+            Reach::Container => false,
+            Reach::Auto => gateway.is_none_or(|g| TcpListener::bind((g, 0)).is_err()),
+        };
+        let recipe = |name: &str, image: &Image, flags: Vec<String>, ports: Vec<u16>| Recipe {
+            name: format!("{network}-{name}"),
+            image: image.name.clone(),
+            arguments: image.arguments(flags),
+            program: image.program(),
+            network: network.clone(),
+            labels: reaper.labels(),
+            ports,
+            publish: published,
+        };
+        let links = u16::try_from(spec.clients.len() * nodes).unwrap_or(u16::MAX);
+        let ports = std::iter::once(API).chain((0..links).map(|l| LINKS.saturating_add(l)));
+        let flags = ["-host", "0.0.0.0", "-port", &API.to_string()].map(str::to_owned);
+        let toxiproxy = recipe("toxiproxy", &images[1], flags.to_vec(), ports.collect());
+        let each = (0..nodes).map(|n| {
+            let name = format!("n{}", n + 1);
+            let recipe = recipe(
+                &name,
+                &images[0],
+                node_flags(spec.plan.persistence),
+                vec![PORT],
+            );
+            Node::start(engine, name, recipe)
+        });
+        let toxiproxy = async {
+            let id = toxiproxy.run().await?;
+            toxiproxy.look(engine, &id).await
+        };
+        // All of them end before an error is acted on: nothing may be under way when the rest is removed.
+        let (toxiproxy, nodes) = futures_util::future::join(toxiproxy, join_all(each)).await;
+        let (toxiproxy, nodes) = (toxiproxy?, nodes.into_iter().collect::<Result<_, _>>()?);
+        let docker = Self {
+            engine: engine.clone(),
+            nodes,
+            toxiproxy,
+            published,
+            images: images.clone(),
+            engine_version: version(engine).await,
+            reaper: reaper.clone(),
+            stopped: false,
+        };
+        docker.ready().await
+    }
+
+    /// Toxiproxy's API is open and every node says PONG.
+    async fn ready(self) -> Result<Started, ClusterError> {
+        let wait = if self.published { READY } else { REACH };
+        if let Err(why) = probe::until_open(self.api(), wait, || None).await {
+            let live = self.toxiproxy.clone();
+            let runs = container::inspect(&self.engine, &live.id).await;
+            let runs = runs.is_ok_and(|c| c.state.and_then(|s| s.running) == Some(true));
+            let log = container::log_tail(&self.engine, &live.id).await;
+            if runs && !self.published {
+                return Ok(Started::OutOfReach);
+            }
+            return Err(ClusterError::NotReady {
+                node: "toxiproxy".to_owned(),
+                waited: wait,
+                why,
+                log,
+            });
+        }
+        try_join_all(
+            self.nodes
+                .iter()
+                .map(|n| n.ready(&self.engine, self.published)),
+        )
+        .await?;
+        Ok(Started::Whole(Box::new(self)))
+    }
+
+    pub(super) fn api(&self) -> SocketAddr {
+        address(&self.toxiproxy, API, self.published)
+    }
+
+    pub(super) fn direct(&self, node: usize) -> SocketAddr {
+        address(&self.nodes[node].live.borrow(), PORT, self.published)
+    }
+
+    pub(super) fn endpoints(&self, link: usize, node: usize) -> (String, String) {
+        let port = usize::from(LINKS) + link;
+        let upstream = format!("{}:{PORT}", self.nodes[node].recipe.name);
+        (format!("0.0.0.0:{port}"), upstream)
+    }
+
+    pub(super) fn reachable(&self, bound: SocketAddr) -> Result<SocketAddr, ClusterError> {
+        let at = address(&self.toxiproxy, bound.port(), self.published);
+        if at.port() == 0 {
+            return Err(ClusterError::Port {
+                what: "a link".to_owned(),
+                why: format!("the engine published no port for {}", bound.port()),
+            });
+        }
+        Ok(at)
+    }
+
+    pub(super) fn reach(&self) -> &'static str {
+        if self.published {
+            "published port"
+        } else {
+            "container address"
+        }
+    }
+
+    pub(super) fn route(&self, node: usize) -> &'static str {
+        match self.nodes[node].fast() {
+            Some(_) => "signal",
+            None => "engine",
+        }
+    }
+
+    pub(super) fn versions(&self) -> BTreeMap<String, String> {
+        let [server, toxiproxy] = &self.images;
+        let image = |i: &Image| format!("{} {}", i.name, i.id);
+        BTreeMap::from([
+            ("engine".to_owned(), self.engine_version.clone()),
+            ("image".to_owned(), image(server)),
+            ("toxiproxy_image".to_owned(), image(toxiproxy)),
+        ])
+    }
+
+    pub(super) async fn pause(&self, n: usize) -> Result<(), ClusterError> {
+        let node = &self.nodes[n];
+        if let Some(pid) = node.fast() {
+            return node.signal(pid, Signal::SIGSTOP, "SIGSTOP");
+        }
+        let id = node.id();
+        let outcome = self.engine.pause_container(&id).await;
+        outcome.map_err(|e| node.refused("pause", &e))?;
+        node.frozen.set(true);
+        Ok(())
+    }
+
+    pub(super) async fn resume(&self, n: usize) -> Result<(), ClusterError> {
+        let node = &self.nodes[n];
+        if !node.frozen.get()
+            && let Some(pid) = node.fast()
+        {
+            return node.signal(pid, Signal::SIGCONT, "SIGCONT");
+        }
+        let id = node.id();
+        let outcome = self.engine.unpause_container(&id).await;
+        outcome.map_err(|e| node.refused("resume", &e))?;
+        node.frozen.set(false);
+        Ok(())
+    }
+
+    pub(super) async fn kill(&self, n: usize) -> Result<(), ClusterError> {
+        let node = &self.nodes[n];
+        // A frozen process takes no signal until it is thawed; the engine does both.
+        if !node.frozen.get()
+            && let Some(pid) = node.fast()
+        {
+            return node.signal(pid, Signal::SIGKILL, "SIGKILL");
+        }
+        let options = KillContainerOptionsBuilder::new().signal("SIGKILL").build();
+        let id = node.id();
+        let outcome = self.engine.kill_container(&id, Some(options)).await;
+        outcome.map_err(|e| node.refused("kill", &e))?;
+        node.frozen.set(false);
+        Ok(())
+    }
+
+    pub(super) async fn state(&self, n: usize) -> NodeState {
+        let node = &self.nodes[n];
+        let process = node.live.borrow().process;
+        if let Some((pid, start)) = process
+            && !node.frozen.get()
+        {
+            let mut state = local::state_of(pid, start);
+            state.proof = format!("host {}", state.proof);
+            return state;
+        }
+        node.engine_state(&self.engine).await
+    }
+
+    /// Start a dead node again. Kept data lives in the container's own layer. Dropped data goes with the container: a
+    /// new one of the same name takes its place, and it is looked at that it is new and the old one is gone.
+    pub(super) async fn restart(&self, n: usize, data: RestartData) -> Result<(), ClusterError> {
+        let node = &self.nodes[n];
+        node.wait_dead(&self.engine).await?;
+        let old = node.id();
+        let id = if data == RestartData::Keep {
+            let options = None::<StartContainerOptions>;
+            let outcome = self.engine.start_container(&old, options).await;
+            outcome.map_err(|e| node.refused("start", &e))?;
+            old
+        } else {
+            let said = container::log(&self.engine, &old).await;
+            node.past.borrow_mut().push_str(&said);
+            let outcome = engine::remove_container(&self.engine, &old).await;
+            outcome.map_err(|e| node.refused("remove", &e))?;
+            let id = node.recipe.run().await?;
+            let gone = container::inspect(&self.engine, &old).await;
+            if id == old || !gone.is_err_and(|e| engine::is_gone(&e)) {
+                return Err(ClusterError::DataLeft {
+                    node: node.name.clone(),
+                    why: format!("its old container {old} is still there"),
+                });
+            }
+            id
+        };
+        let live = node.recipe.look(&self.engine, &id).await?;
+        node.live.replace(live);
+        node.frozen.set(false);
+        node.ready(&self.engine, self.published).await
+    }
+
+    pub(super) async fn save_logs(&self, dir: &Path) {
+        let nodes = self
+            .nodes
+            .iter()
+            .map(|n| (n.name.clone(), n.id(), n.past.borrow().clone()));
+        let toxiproxy = (
+            "toxiproxy".to_owned(),
+            self.toxiproxy.id.clone(),
+            String::new(),
+        );
+        join_all(nodes.chain([toxiproxy]).map(|(name, id, past)| async move {
+            let text = past + &container::log(&self.engine, &id).await;
+            if let Err(error) = std::fs::write(dir.join(format!("{name}.log")), text) {
+                tracing::warn!(%error, "the log of {name} is not saved");
+            }
+        }))
+        .await;
+    }
+
+    /// Remove all containers at once, then the network, and look that nothing is left.
+    pub(super) async fn stop(mut self) -> Result<(), ClusterError> {
+        let run = self.reaper.run().to_owned();
+        let end = Instant::now() + NOTICE;
+        loop {
+            let found = engine::sweep(&self.engine, &run).await?;
+            if found == 0 {
+                self.stopped = true;
+                return Ok(());
+            }
+            if Instant::now() >= end {
+                return Err(ClusterError::Refused {
+                    what: format!("remove run {run}"),
+                    why: format!("{found} containers or networks come back"),
+                });
+            }
+        }
+    }
+}
+
+enum Started {
+    Whole(Box<Docker>),
+    OutOfReach,
+}
+
+impl Drop for Docker {
+    fn drop(&mut self) {
+        if !self.stopped {
+            self.reaper.sweep_docker();
+        }
+    }
+}
+
+impl Node {
+    async fn start(engine: &Engine, name: String, recipe: Recipe) -> Result<Self, ClusterError> {
+        let id = recipe.run().await?;
+        let live = recipe.look(engine, &id).await?;
+        Ok(Self {
+            name,
+            recipe,
+            live: RefCell::new(live),
+            frozen: Cell::new(false),
+            past: RefCell::default(),
+        })
+    }
+
+    fn id(&self) -> String {
+        self.live.borrow().id.clone()
+    }
+
+    /// The pid for signals, checked once more to be the container's.
+    fn fast(&self) -> Option<i32> {
+        let live = self.live.borrow();
+        let (pid, start) = live.process?;
+        container::belongs(pid, start, &live.id).then_some(pid)
+    }
+
+    fn signal(&self, pid: i32, signal: Signal, name: &'static str) -> Result<(), ClusterError> {
+        kill(Pid::from_raw(pid), signal).map_err(|e| ClusterError::Signal {
+            node: self.name.clone(),
+            signal: name,
+            why: e.to_string(),
+        })
+    }
+
+    fn refused(&self, what: &str, e: &EngineError) -> ClusterError {
+        ClusterError::Refused {
+            what: format!("{what} {}", self.name),
+            why: e.to_string(),
+        }
+    }
+
+    async fn ready(&self, engine: &Engine, published: bool) -> Result<(), ClusterError> {
+        let since = Instant::now();
+        loop {
+            let live = self.live.borrow().clone();
+            let at = address(&live, PORT, published);
+            let pong = probe::until_pong(at, Duration::from_millis(500), || None).await;
+            let Err(why) = pong else { return Ok(()) };
+            let now = self.recipe.look(engine, &live.id).await?;
+            if !now.running || since.elapsed() >= READY {
+                let why = if now.running {
+                    why
+                } else {
+                    "its container ended".to_owned()
+                };
+                return Err(ClusterError::NotReady {
+                    node: self.name.clone(),
+                    waited: since.elapsed(),
+                    why,
+                    log: container::log_tail(engine, &live.id).await,
+                });
+            }
+            // Looked at in the very moment of its start, it may have had no address yet.
+            self.live.replace(now);
+        }
+    }
+
+    async fn wait_dead(&self, engine: &Engine) -> Result<(), ClusterError> {
+        let end = Instant::now() + NOTICE;
+        loop {
+            let state = self.engine_state(engine).await;
+            if state.phase == Phase::Dead {
+                return Ok(());
+            }
+            // The engine takes some milliseconds to notice a kill; a node that nobody killed would run on.
+            if Instant::now() >= end {
+                return Err(ClusterError::State {
+                    node: self.name.clone(),
+                    state: state.proof,
+                    action: "started",
+                });
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    async fn engine_state(&self, engine: &Engine) -> NodeState {
+        let seen = container::inspect(engine, &self.id()).await;
+        let (phase, proof) = match seen.map(|c| c.state.unwrap_or_default()) {
+            Err(e) if engine::is_gone(&e) => (Phase::Dead, "the container is gone".to_owned()),
+            // Neither alive nor dead is proved; what follows a kill or a pause asks for the other states.
+            Err(e) => (Phase::Running, format!("the engine does not say: {e}")),
+            Ok(s) if s.paused == Some(true) => (Phase::Stopped, "engine: paused".to_owned()),
+            Ok(s) if s.running == Some(true) => (Phase::Running, "engine: running".to_owned()),
+            Ok(s) => {
+                let code = s.exit_code.unwrap_or_default();
+                (Phase::Dead, format!("engine: exited with {code}"))
+            }
+        };
+        NodeState { phase, proof }
+    }
+}
+
+/// Make the run's network, a bridge; returns its gateway.
+async fn make_network(
+    engine: &Engine,
+    name: &str,
+    reaper: &Reaper,
+) -> Result<Option<IpAddr>, ClusterError> {
+    let refused = |e: EngineError| ClusterError::Refused {
+        what: format!("make network {name}"),
+        why: e.to_string(),
+    };
+    let request = NetworkCreateRequest {
+        name: name.to_owned(),
+        driver: Some("bridge".to_owned()),
+        labels: Some(HashMap::from(reaper.labels())),
+        ..NetworkCreateRequest::default()
+    };
+    engine.create_network(request).await.map_err(refused)?;
+    let seen = engine.inspect_network(name, None).await.map_err(refused)?;
+    let configs = seen.ipam.and_then(|i| i.config).unwrap_or_default();
+    let mut gateways = configs.into_iter().filter_map(|c| c.gateway?.parse().ok());
+    Ok(gateways.find(IpAddr::is_ipv4))
+}
+
+fn node_flags(persistence: Persistence) -> Vec<String> {
+    let open = ["--bind", "0.0.0.0", "--protected-mode", "no"].map(str::to_owned);
+    open.into_iter().chain(server_flags(persistence)).collect()
+}
+
+/// Where a port of a container is reached from here. Port 0: nowhere.
+fn address(live: &Live, port: u16, published: bool) -> SocketAddr {
+    if published {
+        let port = live.ports.get(&port).copied().unwrap_or(0);
+        return (Ipv4Addr::LOCALHOST, port).into();
+    }
+    live.ip
+        .map_or((Ipv4Addr::LOCALHOST, 0).into(), |ip| (ip, port).into())
+}
+
+async fn version(engine: &Engine) -> String {
+    let version = engine.version().await.ok().and_then(|v| v.version);
+    format!("docker {}", version.as_deref().unwrap_or("?"))
+}

@@ -1,0 +1,381 @@
+//! The local backend: servers as child processes, each with a folder and a process group of its own.
+//!
+//! Owns spawning, signalling and reaping. Must not know Toxiproxy's API or clients. Servers listen on 127.0.0.1 only.
+use super::error::ClusterError;
+use super::{NodeState, Phase, READY, probe, server_flags, tools};
+use crate::plan::{Persistence, RestartData};
+use crate::reaper::{Reaper, procs};
+use futures_util::future::try_join_all;
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use std::cell::RefCell;
+use std::fs::OpenOptions;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Bound on the death of a killed process.
+const DEATH: Duration = Duration::from_secs(5);
+/// How often a server gets another port when somebody else was faster.
+const PORT_TRIES: usize = 5;
+
+/// Servers and Toxiproxy of one run.
+pub(super) struct Local {
+    nodes: Vec<Node>,
+    toxiproxy: Server,
+    api: SocketAddr,
+}
+
+struct Node {
+    name: String,
+    folder: PathBuf,
+    argv: Vec<String>,
+    persistence: Persistence,
+    reaper: Reaper,
+    address: SocketAddr,
+    server: RefCell<Server>,
+}
+
+/// One child process, leader of its group. Dropping it kills the group and reaps the child.
+struct Server {
+    child: Child,
+    pid: i32,
+    start: u64,
+    log: PathBuf,
+    reaper: Reaper,
+}
+
+impl Local {
+    pub(super) async fn start(
+        dir: &Path,
+        count: usize,
+        persistence: Persistence,
+        command: &[String],
+        reaper: &Reaper,
+    ) -> Result<Self, ClusterError> {
+        let argv = tools::server(command)?;
+        let program = tools::toxiproxy()?;
+        reaper.watch_program(Path::new(&argv[0]));
+        reaper.watch_program(&program);
+        let nodes =
+            try_join_all((0..count).map(|n| Node::start(n, dir, &argv, persistence, reaper)));
+        let toxiproxy = start_toxiproxy(dir, &program, reaper);
+        let (nodes, (toxiproxy, api)) = futures_util::future::try_join(nodes, toxiproxy).await?;
+        Ok(Self {
+            nodes,
+            toxiproxy,
+            api,
+        })
+    }
+
+    pub(super) fn api(&self) -> SocketAddr {
+        self.api
+    }
+
+    pub(super) fn direct(&self, node: usize) -> SocketAddr {
+        self.nodes[node].address
+    }
+
+    pub(super) fn signal(
+        &self,
+        node: usize,
+        signal: Signal,
+        name: &'static str,
+    ) -> Result<(), ClusterError> {
+        let node = &self.nodes[node];
+        let pid = node.server.borrow().pid;
+        killpg(Pid::from_raw(pid), signal).map_err(|e| ClusterError::Signal {
+            node: node.name.clone(),
+            signal: name,
+            why: e.to_string(),
+        })
+    }
+
+    pub(super) fn state(&self, node: usize) -> NodeState {
+        let mut server = self.nodes[node].server.borrow_mut();
+        // Reaps a server that ended; what it was is in /proc until then, and the state is `Dead` before and after.
+        let _ = server.child.try_wait();
+        state_of(server.pid, server.start)
+    }
+
+    pub(super) async fn restart(&self, node: usize, data: RestartData) -> Result<(), ClusterError> {
+        self.nodes[node].restart(data).await
+    }
+
+    pub(super) fn save_logs(&self, dir: &Path) {
+        let nodes = self
+            .nodes
+            .iter()
+            .map(|n| (&n.name, n.server.borrow().log.clone()));
+        let toxiproxy = "toxiproxy".to_owned();
+        let all = nodes.chain([(&toxiproxy, self.toxiproxy.log.clone())]);
+        for (name, log) in all {
+            if let Err(error) = std::fs::copy(&log, dir.join(format!("{name}.log"))) {
+                tracing::warn!(%error, "the log of {name} is not saved");
+            }
+        }
+    }
+
+    /// Kill everything, wait until it is gone, remove the servers' folders.
+    pub(super) fn stop(self) -> Result<(), ClusterError> {
+        let folders: Vec<PathBuf> = self.nodes.iter().map(|n| n.folder.clone()).collect();
+        for node in &self.nodes {
+            node.server.borrow().kill();
+        }
+        self.toxiproxy.kill();
+        drop(self);
+        for folder in folders {
+            std::fs::remove_dir_all(&folder).map_err(ClusterError::disk(folder))?;
+        }
+        Ok(())
+    }
+}
+
+/// What `/proc` says of the process that started at `start`.
+pub(super) fn state_of(pid: i32, start: u64) -> NodeState {
+    let (phase, proof) = match procs::stat(pid).filter(|s| s.start == start) {
+        None => (Phase::Dead, format!("pid {pid} is gone")),
+        Some(s) => {
+            let phase = match s.state {
+                'T' | 't' => Phase::Stopped,
+                _ if s.alive() => Phase::Running,
+                _ => Phase::Dead,
+            };
+            (phase, format!("pid {pid} state {}", s.state))
+        }
+    };
+    NodeState { phase, proof }
+}
+
+impl Node {
+    async fn start(
+        index: usize,
+        dir: &Path,
+        argv: &[String],
+        persistence: Persistence,
+        reaper: &Reaper,
+    ) -> Result<Self, ClusterError> {
+        let name = format!("n{}", index + 1);
+        let folder = dir.join(&name);
+        make_dir(&folder.join("data"))?;
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let port = tools::free_port(&name)?;
+            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+            let argv = node_argv(argv, port, persistence);
+            let mut server =
+                Server::spawn(&argv, &folder.join("data"), &folder.join("log"), reaper)?;
+            match server.ready(&name, address, true).await {
+                Ok(()) => {
+                    return Ok(Self {
+                        name,
+                        folder,
+                        argv,
+                        persistence,
+                        reaper: reaper.clone(),
+                        address,
+                        server: RefCell::new(server),
+                    });
+                }
+                Err(_) if tries < PORT_TRIES && server.port_was_taken() => {}
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    /// Start a dead server again on its port; `Drop` empties its folder first, and looks that it is empty.
+    async fn restart(&self, data: RestartData) -> Result<(), ClusterError> {
+        self.wait_dead().await?;
+        let folder = self.folder.join("data");
+        if data == RestartData::Drop {
+            std::fs::remove_dir_all(&folder).map_err(ClusterError::disk(&folder))?;
+            make_dir(&folder)?;
+            let left = std::fs::read_dir(&folder).map_err(ClusterError::disk(&folder))?;
+            let left = left.count();
+            if left > 0 {
+                return Err(ClusterError::DataLeft {
+                    node: self.name.clone(),
+                    why: format!("{} holds {left} files", folder.display()),
+                });
+            }
+        } else if self.persistence == Persistence::None {
+            tracing::debug!("{} keeps an empty folder: it persists nothing", self.name);
+        }
+        let mut server =
+            Server::spawn(&self.argv, &folder, &self.folder.join("log"), &self.reaper)?;
+        let ready = server.ready(&self.name, self.address, true).await;
+        // In place even when it is not ready: then it can still be looked at, killed and started again.
+        self.server.replace(server);
+        ready
+    }
+
+    async fn wait_dead(&self) -> Result<(), ClusterError> {
+        let end = Instant::now() + DEATH;
+        loop {
+            let ended = matches!(self.server.borrow_mut().child.try_wait(), Ok(Some(_)));
+            if ended {
+                return Ok(());
+            }
+            let state = {
+                let server = self.server.borrow();
+                state_of(server.pid, server.start)
+            };
+            // A kill that was just made takes a moment; a server that nobody killed would run on.
+            if Instant::now() >= end {
+                return Err(ClusterError::State {
+                    node: self.name.clone(),
+                    state: state.proof,
+                    action: "started",
+                });
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
+fn node_argv(argv: &[String], port: u16, persistence: Persistence) -> Vec<String> {
+    let own = [
+        "--port",
+        &port.to_string(),
+        "--bind",
+        "127.0.0.1",
+        "--dir",
+        ".",
+    ]
+    .map(str::to_owned);
+    argv.iter()
+        .cloned()
+        .chain(own)
+        .chain(server_flags(persistence))
+        .collect()
+}
+
+async fn start_toxiproxy(
+    dir: &Path,
+    program: &Path,
+    reaper: &Reaper,
+) -> Result<(Server, SocketAddr), ClusterError> {
+    let folder = dir.join("toxiproxy");
+    make_dir(&folder)?;
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let port = tools::free_port("toxiproxy")?;
+        let argv = [
+            program.to_string_lossy().into_owned(),
+            "-host".to_owned(),
+            "127.0.0.1".to_owned(),
+            "-port".to_owned(),
+            port.to_string(),
+        ];
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let mut server = Server::spawn(&argv, &folder, &folder.join("log"), reaper)?;
+        match server.ready("toxiproxy", address, false).await {
+            Ok(()) => return Ok((server, address)),
+            Err(_) if tries < PORT_TRIES && server.port_was_taken() => {}
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+impl Server {
+    fn spawn(
+        argv: &[String],
+        folder: &Path,
+        log: &Path,
+        reaper: &Reaper,
+    ) -> Result<Self, ClusterError> {
+        let out = OpenOptions::new().create(true).append(true).open(log);
+        let out = out.map_err(ClusterError::disk(log))?;
+        let err = out.try_clone().map_err(ClusterError::disk(log))?;
+        let keep = ["PATH", "HOME", "LANG"].into_iter();
+        let kept = keep.filter_map(|name| Some((name, std::env::var_os(name)?)));
+        let child = Command::new(&argv[0])
+            .args(&argv[1..])
+            .current_dir(folder)
+            .env_clear()
+            .envs(kept)
+            // At its default Toxiproxy writes several lines a connection.
+            .env("LOG_LEVEL", "error")
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(out)
+            .stderr(err)
+            .spawn()
+            .map_err(|source| ClusterError::Spawn {
+                program: PathBuf::from(&argv[0]),
+                source,
+            })?;
+        let pid = child.id().cast_signed();
+        // The child is not reaped yet, so /proc has it even if it ended at once.
+        let start = procs::start_time(pid).unwrap_or(0);
+        reaper.watch_group(pid, start);
+        Ok(Self {
+            child,
+            pid,
+            start,
+            log: log.to_path_buf(),
+            reaper: reaper.clone(),
+        })
+    }
+
+    /// Wait for PONG (or, for what speaks no RESP, for an open port). On failure the error carries the log's end.
+    async fn ready(&mut self, name: &str, at: SocketAddr, resp: bool) -> Result<(), ClusterError> {
+        let since = Instant::now();
+        let child = &mut self.child;
+        let dead = || match child.try_wait() {
+            Ok(None) => None,
+            Ok(Some(status)) => Some(format!("it ended ({status})")),
+            Err(e) => Some(e.to_string()),
+        };
+        let outcome = if resp {
+            probe::until_pong(at, READY, dead).await
+        } else {
+            probe::until_open(at, READY, dead).await
+        };
+        // Somebody else's server on this port would answer too: ours must be alive after the answer.
+        let outcome = outcome.and_then(|()| match self.child.try_wait() {
+            Ok(None) => Ok(()),
+            Ok(Some(status)) => Err(format!("it ended ({status})")),
+            Err(e) => Err(e.to_string()),
+        });
+        outcome.map_err(|why| ClusterError::NotReady {
+            node: name.to_owned(),
+            waited: since.elapsed(),
+            why,
+            log: tools::tail(&self.log_text(), 8),
+        })
+    }
+
+    fn log_text(&self) -> String {
+        let bytes = std::fs::read(&self.log).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    fn port_was_taken(&self) -> bool {
+        tools::tail(&self.log_text(), 8)
+            .to_ascii_lowercase()
+            .contains("address already in use")
+    }
+
+    fn kill(&self) {
+        procs::kill_group(self.pid, self.start);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+        let _ = self.child.wait();
+        if procs::wait_group_gone(self.pid, DEATH) {
+            self.reaper.forget_group(self.pid);
+        }
+    }
+}
+
+fn make_dir(path: &Path) -> Result<(), ClusterError> {
+    std::fs::create_dir_all(path).map_err(ClusterError::disk(path))
+}

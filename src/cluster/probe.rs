@@ -1,0 +1,103 @@
+//! Commands that prove readiness: PING and INFO over a connection of their own.
+//!
+//! Owns a few lines of RESP. Must not know backends. The cluster asks it before it calls anything ready.
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// Bound on one try.
+const TRY: Duration = Duration::from_secs(1);
+/// Time between two tries.
+const AGAIN: Duration = Duration::from_millis(5);
+
+/// One PING on a new connection; the answer other than `+PONG` is the error (`-LOADING ...`, `-NOAUTH ...`).
+pub async fn ping(address: SocketAddr, deadline: Duration) -> Result<(), String> {
+    let answer = ask(address, "PING\r\n", deadline, |got| got.ends_with("\r\n")).await?;
+    if answer == "+PONG\r\n" {
+        return Ok(());
+    }
+    Err(answer.trim_end().chars().take(200).collect())
+}
+
+/// PING until it is answered, until `dead` says that it never will be, or until the time is over: then the last error.
+pub async fn until_pong(
+    address: SocketAddr,
+    deadline: Duration,
+    mut dead: impl FnMut() -> Option<String>,
+) -> Result<(), String> {
+    let end = Instant::now() + deadline;
+    loop {
+        let Err(why) = ping(address, TRY).await else {
+            return Ok(());
+        };
+        if let Some(why) = dead() {
+            return Err(why);
+        }
+        if Instant::now() >= end {
+            return Err(why);
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+/// Connect until something listens, as [`until_pong`].
+pub async fn until_open(
+    address: SocketAddr,
+    deadline: Duration,
+    mut dead: impl FnMut() -> Option<String>,
+) -> Result<(), String> {
+    let end = Instant::now() + deadline;
+    loop {
+        let why = match tokio::time::timeout(TRY, TcpStream::connect(address)).await {
+            Ok(Ok(_)) => return Ok(()),
+            Ok(Err(e)) => e.to_string(),
+            Err(_) => format!("no connection within {TRY:?}"),
+        };
+        if let Some(why) = dead() {
+            return Err(why);
+        }
+        if Instant::now() >= end {
+            return Err(why);
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+/// The server's name and version, such as `redis 7.0.15`, from INFO.
+pub async fn version(address: SocketAddr) -> Option<String> {
+    let whole = |got: &str| {
+        let end = got.strip_prefix('$').and_then(|g| g.split_once("\r\n"));
+        end.is_some_and(|(n, body)| n.parse().is_ok_and(|n: usize| body.len() >= n + 2))
+    };
+    let text = ask(address, "INFO server\r\n", TRY, whole).await.ok()?;
+    let field = |name: &str| text.lines().find_map(|l| l.strip_prefix(name));
+    let valkey = field("valkey_version:").map(|v| format!("valkey {v}"));
+    valkey.or_else(|| field("redis_version:").map(|v| format!("redis {v}")))
+}
+
+async fn ask(
+    address: SocketAddr,
+    command: &str,
+    deadline: Duration,
+    whole: impl Fn(&str) -> bool,
+) -> Result<String, String> {
+    let call = async {
+        let mut stream = TcpStream::connect(address).await?;
+        stream.write_all(command.as_bytes()).await?;
+        let mut got = Vec::new();
+        loop {
+            if stream.read_buf(&mut got).await? == 0 {
+                return Err(std::io::Error::other("the connection was closed"));
+            }
+            let text = String::from_utf8_lossy(&got);
+            if whole(&text) || got.len() > 64 << 10 {
+                return Ok(text.into_owned());
+            }
+        }
+    };
+    match tokio::time::timeout(deadline, call).await {
+        Ok(answer) => answer.map_err(|e| e.to_string()),
+        Err(_) => Err(format!("no answer within {deadline:?}")),
+    }
+}

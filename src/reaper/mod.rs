@@ -1,0 +1,239 @@
+//! The reaper: a second process that removes everything of a run, however the harness ends.
+//!
+//! Owns the promise that nothing is left behind. Must not know locks, faults or checks. It is this very binary
+//! (`fencepost reaper`, hidden) in a session of its own, reading announcements from a pipe that only the harness holds:
+//! when the harness ends, by `kill -9` too, the kernel closes the pipe, and the reaper kills the announced process
+//! groups (stopped ones included), removes containers and networks by the run's label, and then the scratch folder.
+//! An orderly end takes the same path, so the path is walked in every run.
+//!
+//! | file | owns |
+//! |---|---|
+//! | `mod` | [`Reaper`], the harness's end of the pipe |
+//! | [`watch`] | [`main`], the reaper process |
+//! | [`owner`] | labels, owners, dead or alive |
+//! | [`procs`] | `/proc`, guarded kills |
+//! | [`engine`] | the way to the Docker engine; removal by label |
+//! | [`clean`](mod@clean) | `fencepost clean` for what even a reaper lost (both killed, machine switched off) |
+pub mod clean;
+pub mod engine;
+pub mod owner;
+pub mod procs;
+pub mod watch;
+
+pub use clean::{Clean, Cleaned, clean};
+pub use procs::start_time;
+pub use watch::main;
+
+use owner::{Owner, scratch, valid_run};
+use std::fs::OpenOptions;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Name of the file in the scratch folder that holds the [`Owner`].
+pub(crate) const OWNER_FILE: &str = "owner";
+/// Name of the file in the scratch folder that lists process groups, `<pgid> <start time>` a line.
+pub(crate) const GROUPS_FILE: &str = "groups";
+/// How long [`Reaper::finish`] waits for the reaper to end.
+const FINISH: Duration = Duration::from_secs(20);
+
+/// The harness's end of the pipe to the reaper of one run. A cheap clone; the last one dropped ends the run too.
+#[derive(Clone)]
+pub struct Reaper(Arc<Shared>);
+
+struct Shared {
+    run: String,
+    owner: Owner,
+    scratch: PathBuf,
+    pipe: Mutex<Option<ChildStdin>>,
+    child: Mutex<Option<Child>>,
+}
+
+impl Reaper {
+    /// Make the run's scratch folder and start the reaper: this executable with the hidden command `reaper`. Returns
+    /// once the reaper is in a session of its own, out of reach of the terminal's signals.
+    ///
+    /// # Errors
+    /// When the run's id is no [`valid_run`], the scratch folder exists or cannot be made, or the process fails to start.
+    pub fn start(run: &str) -> io::Result<Self> {
+        Self::start_with(&std::env::current_exe()?, run)
+    }
+
+    /// As [`Reaper::start`], with the fencepost executable named: for programs that are not it, such as tests.
+    pub fn start_with(executable: &Path, run: &str) -> io::Result<Self> {
+        if !valid_run(run) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("`{run}` is no run id: letters, digits, `-`, `_` and `.`, at most 64"),
+            ));
+        }
+        let owner = Owner::current()?;
+        let scratch = make_scratch(run, &owner)?;
+        let spawned = spawn(executable, run, &scratch);
+        let (child, pipe) = match spawned {
+            Ok(both) => both,
+            Err(e) => {
+                let _ = std::fs::remove_dir_all(&scratch);
+                return Err(e);
+            }
+        };
+        Ok(Self(Arc::new(Shared {
+            run: run.to_owned(),
+            owner,
+            scratch,
+            pipe: Mutex::new(Some(pipe)),
+            child: Mutex::new(Some(child)),
+        })))
+    }
+
+    /// The run's id.
+    pub fn run(&self) -> &str {
+        &self.0.run
+    }
+
+    /// The run's scratch folder: the reaper removes it at the end, `clean` finds it in the temporary folder.
+    pub fn scratch(&self) -> &Path {
+        &self.0.scratch
+    }
+
+    /// The labels of all that is started for this run.
+    pub fn labels(&self) -> [(String, String); 2] {
+        [
+            (owner::LABEL_RUN.to_owned(), self.0.run.clone()),
+            (owner::LABEL_OWNER.to_owned(), self.0.owner.to_string()),
+        ]
+    }
+
+    /// A process group to kill at the end, known by its leader's start time ([`start_time`]).
+    pub fn watch_group(&self, pgid: i32, start_time: u64) {
+        let note = format!("{pgid} {start_time}\n");
+        let path = self.0.scratch.join(GROUPS_FILE);
+        let noted = OpenOptions::new()
+            .append(true)
+            .open(&path)
+            .and_then(|mut f| f.write_all(note.as_bytes()));
+        if let Err(error) = noted {
+            tracing::warn!(%error, "process group {pgid} is not noted for `fencepost clean`");
+        }
+        self.tell(&format!("group {pgid} {start_time}"));
+    }
+
+    /// A process group that was seen to be gone.
+    pub fn forget_group(&self, pgid: i32) {
+        self.tell(&format!("forget {pgid}"));
+    }
+
+    /// A server program that will run below the scratch folder: catches one started in the moment of the harness's death.
+    pub fn watch_program(&self, program: &Path) {
+        let real = program
+            .canonicalize()
+            .unwrap_or_else(|_| program.to_path_buf());
+        self.tell(&format!("program {}", real.display()));
+    }
+
+    /// This run has, or is about to have, containers or networks.
+    pub fn watch_docker(&self) {
+        self.tell("docker");
+    }
+
+    /// A further folder to remove at the end. The scratch folder itself needs no announcement.
+    pub fn watch_dir(&self, dir: &Path) {
+        self.tell(&format!("dir {}", dir.display()));
+    }
+
+    /// Remove the run's containers and networks now, without waiting for it: for a cluster that is dropped unstopped.
+    pub fn sweep_docker(&self) {
+        self.tell("sweep-docker");
+    }
+
+    /// The orderly end: what is still announced is removed, and the reaper exits. Clones of this handle fall silent.
+    pub async fn finish(self) {
+        self.tell("bye");
+        lock(&self.0.pipe).take();
+        let child = lock(&self.0.child).take();
+        let Some(mut child) = child else { return };
+        let end = Instant::now() + FINISH;
+        while Instant::now() < end {
+            match child.try_wait() {
+                Ok(Some(status)) if status.success() => return,
+                Ok(Some(status)) => {
+                    tracing::warn!(
+                        "the reaper ended with {status}; `fencepost clean` shows what is left"
+                    );
+                    return;
+                }
+                Ok(None) => tokio::time::sleep(Duration::from_millis(2)).await,
+                Err(error) => {
+                    tracing::warn!(%error, "the reaper cannot be waited for");
+                    return;
+                }
+            }
+        }
+        tracing::warn!("the reaper still works; `fencepost clean` shows what is left");
+    }
+
+    fn tell(&self, line: &str) {
+        let mut pipe = lock(&self.0.pipe);
+        let Some(pipe) = pipe.as_mut() else { return };
+        // A line is shorter than PIPE_BUF, so it arrives whole or not at all.
+        if let Err(error) = pipe.write_all(format!("{}\n", line.replace('\n', " ")).as_bytes()) {
+            tracing::warn!(%error, "the reaper is gone; `fencepost clean` removes what an unclean end leaves");
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The folder is ours alone (mode 0700) and new: a folder that somebody else put there is refused.
+fn make_scratch(run: &str, owner: &Owner) -> io::Result<PathBuf> {
+    let dir = scratch(run);
+    let context = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", dir.display()));
+    std::fs::DirBuilder::new()
+        .mode(0o700)
+        .create(&dir)
+        .map_err(context)?;
+    let dir = dir.canonicalize()?;
+    let write = |name: &str, text: &str| {
+        OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(dir.join(name))
+            .and_then(|mut f| f.write_all(text.as_bytes()))
+    };
+    write(GROUPS_FILE, "")
+        .and_then(|()| write(OWNER_FILE, &format!("{owner}\n")))
+        .map_err(context)?;
+    Ok(dir)
+}
+
+fn spawn(executable: &Path, run: &str, scratch: &Path) -> io::Result<(Child, ChildStdin)> {
+    let mut child = Command::new(executable)
+        .args(["reaper", "--run", run, "--scratch"])
+        .arg(scratch)
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit())
+        .spawn()?;
+    let parts = (child.stdin.take(), child.stdout.take());
+    let (Some(pipe), Some(out)) = parts else {
+        return Err(io::Error::other("the reaper has no pipe"));
+    };
+    let mut line = String::new();
+    BufReader::new(out).read_line(&mut line)?;
+    if line.trim() != watch::READY {
+        let _ = child.kill();
+        let status = child.wait()?;
+        return Err(io::Error::other(format!(
+            "{} did not become a reaper ({status})",
+            executable.display()
+        )));
+    }
+    Ok((child, pipe))
+}

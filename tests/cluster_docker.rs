@@ -1,0 +1,161 @@
+//! Containers for real. Without an engine these tests say so and are counted in `target/skipped-container-tests`;
+//! with `FENCEPOST_REQUIRE_DOCKER=1` they fail instead.
+#![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
+mod common;
+
+use common::{Harness, life, reaper, run_id, runtime, spec, until, victim};
+use fencepost::cluster::{Backend, Cluster, ClusterError, resolve};
+use fencepost::plan::{Persistence, Reach};
+use fencepost::reaper::{engine, owner};
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+/// Whether an engine answers; if not, the test is skipped where that is allowed.
+fn engine_answers(test: &str) -> bool {
+    let (backend, why) = runtime().block_on(resolve(None));
+    if backend == Backend::Docker {
+        return true;
+    }
+    assert!(
+        std::env::var("FENCEPOST_REQUIRE_DOCKER").as_deref() != Ok("1"),
+        "FENCEPOST_REQUIRE_DOCKER=1, and {why}"
+    );
+    println!("skipped {test}: {why}");
+    let target = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .parent()
+        .unwrap();
+    let mut file = std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(target.join("skipped-container-tests"))
+        .unwrap();
+    writeln!(file, "{test}").unwrap();
+    false
+}
+
+/// Containers and networks of a run, by name.
+fn left(run: &str) -> Vec<String> {
+    runtime().block_on(async {
+        let docker = engine::connect().await.unwrap();
+        let found = engine::find(&docker, Some(run)).await.unwrap();
+        found.into_iter().map(|f| f.name).collect()
+    })
+}
+
+#[test]
+fn a_cluster_of_containers_lives_and_dies() {
+    if engine_answers("a_cluster_of_containers_lives_and_dies") {
+        runtime().block_on(life(Backend::Docker, "fencepost/redis:7", Reach::Auto));
+    }
+}
+
+#[test]
+fn published_ports_do_as_well() {
+    if engine_answers("published_ports_do_as_well") {
+        runtime().block_on(life(
+            Backend::Docker,
+            "fencepost/valkey:8",
+            Reach::Published,
+        ));
+    }
+}
+
+#[test]
+fn five_nodes_come_and_go_quickly() {
+    if !engine_answers("five_nodes_come_and_go_quickly") {
+        return;
+    }
+    runtime().block_on(async {
+        let reaper = reaper("five");
+        let spec = spec(
+            Backend::Docker,
+            &reaper,
+            common::plan(5, Persistence::None),
+            3,
+        );
+        let start = Instant::now();
+        let cluster = Cluster::start(spec, &reaper).await.unwrap();
+        let up = start.elapsed();
+        let start = Instant::now();
+        cluster.stop().await.unwrap();
+        let down = start.elapsed();
+        println!("five nodes and Toxiproxy: up {up:?}, down {down:?}");
+        // The bounds are 5 s and 3 s on an idle machine; tests share theirs with other tests.
+        assert!(up < Duration::from_secs(15) && down < Duration::from_secs(9));
+        reaper.finish().await;
+    });
+}
+
+#[test]
+fn a_killed_harness_leaves_no_container() {
+    if victim(Backend::Docker) || !engine_answers("a_killed_harness_leaves_no_container") {
+        return;
+    }
+    let harness = Harness::start("a_killed_harness_leaves_no_container", &run_id("killed"));
+    let (run, scratch) = (harness.run.clone(), owner::scratch(&harness.run));
+    assert_eq!(left(&run).len(), 5, "three nodes, Toxiproxy, a network");
+    harness.kill();
+    let took = until("containers, network and folder are gone", 10, || {
+        left(&run).is_empty() && !scratch.exists()
+    });
+    println!("gone {took:?} after kill -9");
+}
+
+#[test]
+fn a_dropped_cluster_leaves_no_container() {
+    if !engine_answers("a_dropped_cluster_leaves_no_container") {
+        return;
+    }
+    let (reaper, run) = (reaper("dropped"), "");
+    let run = if run.is_empty() {
+        reaper.run().to_owned()
+    } else {
+        run.to_owned()
+    };
+    runtime().block_on(async {
+        let spec = spec(
+            Backend::Docker,
+            &reaper,
+            common::plan(1, Persistence::None),
+            1,
+        );
+        drop(Cluster::start(spec, &reaper).await.unwrap());
+    });
+    until("the reaper swept", 10, || left(&run).is_empty());
+    runtime().block_on(reaper.finish());
+}
+
+#[test]
+fn what_the_engine_lacks_is_named() {
+    if !engine_answers("what_the_engine_lacks_is_named") {
+        return;
+    }
+    runtime().block_on(async {
+        let reaper = reaper("lacks");
+        let mut bad = spec(
+            Backend::Docker,
+            &reaper,
+            common::plan(1, Persistence::None),
+            1,
+        );
+        bad.plan.image = "fencepost/no-such-image:1".to_owned();
+        let e = Cluster::start(bad, &reaper).await.err().unwrap();
+        assert_eq!(e.to_string(), "image fencepost/no-such-image:1 is not here");
+        assert!(e.is_missing() && e.hint().unwrap().contains("make setup"));
+
+        // An image that is here and is no server: the container ends at once.
+        let mut bad = spec(
+            Backend::Docker,
+            &reaper,
+            common::plan(2, Persistence::None),
+            1,
+        );
+        bad.plan.image = "fencepost/toxiproxy:2.12".to_owned();
+        let e = Cluster::start(bad, &reaper).await.err().unwrap();
+        assert!(matches!(e, ClusterError::NotReady { .. }), "{e}");
+        let docker = engine::connect().await.unwrap();
+        let found = engine::find(&docker, Some(reaper.run())).await.unwrap();
+        assert!(found.is_empty(), "a failed start leaves {found:?}");
+        reaper.finish().await;
+    });
+}
