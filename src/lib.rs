@@ -11,6 +11,7 @@
 //! | [`plan`] | the workload file, its errors, the resolved plan |
 //! | [`lock`] | the built-in locks, right and wrong, against one seam |
 //! | [`client`] | the client protocol, served and spoken; process supervision |
+//! | [`resp`] | one pipelined connection to one server
 //! | [`cluster`] | nodes and topologies on Docker or local processes, Toxiproxy in front of each link |
 //! | [`observe`] | server-side evidence; the hiccup meter |
 //! | [`fault`] | each fault: inject, prove that it bit, heal, prove that it healed |
@@ -26,4 +27,5 @@ pub mod plan;
 pub mod reaper;
 pub mod record;
 pub mod report;
+pub mod resp;
 pub mod run;

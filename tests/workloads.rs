@@ -1,8 +1,8 @@
 //! Each workload of the repository, once, on real servers: its exit code says whether it came out as it states.
-mod support;
+mod harness;
 
 use fencepost_checker::Outcome;
-use support::{Ran, alone, backend, run};
+use harness::{Ran, alone, backend, run};
 
 /// Runs a workload and demands that it came out as it states.
 fn as_stated(name: &str) -> Ran {

@@ -1,83 +1,239 @@
-//! What the tests on real servers share: the backend, one run at a time, and the words of a run.
-#![allow(dead_code, reason = "each test binary uses its own part")]
+//! What the tests of the client protocol share: a redis-server of one's own, a client process, a scratch folder.
+#![allow(dead_code, reason = "each test binary uses its share")]
+use fencepost::client::{ClientProcess, ClientSpec, Init, Notice, Reply, Request};
+use fencepost::reaper::Reaper;
+use fencepost::record::Clock;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// The binary under test.
-pub fn fencepost() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fencepost"));
-    command.current_dir(env!("CARGO_MANIFEST_DIR"));
-    command
+/// Longest that anything in these tests may take.
+pub const LIMIT: Duration = Duration::from_secs(20);
+
+/// A redis-server on a free port, in its own process group, killed by its id.
+pub struct Server {
+    child: Child,
+    pub addr: SocketAddr,
+    dir: tempfile::TempDir,
 }
 
-/// One run at a time: two clusters on two cores would stall each other, and a stall is no fault of the lock.
-pub fn alone() -> MutexGuard<'static, ()> {
-    static ONE: Mutex<()> = Mutex::new(());
-    ONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Whether an engine answers.
-pub fn docker_answers() -> bool {
-    let version = Command::new("docker").args(["version", "--format", "{{.Server.Version}}"]).output();
-    version.is_ok_and(|out| out.status.success())
-}
-
-/// `docker` where an engine answers. Without one the test says so on stderr and in `target/skipped-container-tests`,
-/// runs on `local`, and fails where FENCEPOST_REQUIRE_DOCKER=1.
-pub fn backend(test: &str) -> &'static str {
-    if docker_answers() {
-        return "docker";
-    }
-    assert!(std::env::var_os("FENCEPOST_REQUIRE_DOCKER").is_none(), "{test}: no engine answers");
-    eprintln!("{test}: skipped on containers, no engine answers; runs on local processes");
-    let note = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/skipped-container-tests");
-    let mut file = std::fs::OpenOptions::new().create(true).append(true).open(note).expect("target/ is writable");
-    std::io::Write::write_all(&mut file, format!("{test}\n").as_bytes()).expect("target/ is writable");
-    "local"
-}
-
-/// A finished `run`.
-pub struct Ran {
-    pub code: i32,
-    pub stdout: String,
-    pub stderr: String,
-    pub results: tempfile::TempDir,
-}
-
-impl Ran {
-    /// The results folders of this run, in the order of their names.
-    pub fn folders(&self) -> Vec<PathBuf> {
-        let mut found = Vec::new();
-        for workload in std::fs::read_dir(self.results.path()).expect("results").flatten() {
-            for run in std::fs::read_dir(workload.path()).expect("workload folder").flatten() {
-                if !run.file_type().expect("type").is_symlink() {
-                    found.push(run.path());
-                }
+impl Server {
+    pub fn start() -> Server {
+        for _ in 0..10 {
+            let port = TcpListener::bind("127.0.0.1:0")
+                .and_then(|l| l.local_addr())
+                .expect("a free port")
+                .port();
+            if let Some(server) = Server::start_on(port) {
+                return server;
             }
         }
-        found.sort();
-        found
+        panic!("redis-server does not start");
     }
 
-    /// The verdict in a results folder.
-    pub fn verdict(&self, folder: &Path) -> fencepost_checker::Verdict {
-        let text = std::fs::read_to_string(folder.join("verdict.json")).expect("verdict.json");
-        serde_json::from_str(&text).expect("a verdict")
+    fn start_on(port: u16) -> Option<Server> {
+        let dir = tempfile::tempdir().expect("a scratch folder");
+        let mut child = Command::new("redis-server")
+            .args(["--bind", "127.0.0.1", "--save", "", "--port"])
+            .arg(port.to_string())
+            .current_dir(dir.path())
+            .stdout(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .expect("redis-server is installed");
+        let addr = SocketAddr::from(([127, 0, 0, 1], port));
+        let start = Instant::now();
+        while start.elapsed() < LIMIT && matches!(child.try_wait(), Ok(None)) {
+            if ask(addr, "PING").is_some_and(|a| a == "+PONG") {
+                return Some(Server { child, addr, dir });
+            }
+            std::thread::yield_now();
+        }
+        let _ = child.kill();
+        let _ = child.wait();
+        None
+    }
+
+    /// One command, its answer's first line, or the string that it holds.
+    pub fn ask(&self, command: &str) -> String {
+        ask(self.addr, command).expect("the server answers")
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.child.id() as i32
     }
 }
 
-/// Runs a workload file of the repository.
-pub fn run(workload: &str, backend: &str, more: &[&str]) -> Ran {
-    let results = tempfile::tempdir().expect("temp folder");
-    let mut command = fencepost();
-    command.args(["run", &format!("workloads/{workload}.toml"), "--backend", backend, "--results"]);
-    command.arg(results.path()).args(more);
-    let Output { status, stdout, stderr } = command.output().expect("fencepost runs");
-    Ran {
-        code: status.code().unwrap_or(-1),
-        stdout: String::from_utf8_lossy(&stdout).into_owned(),
-        stderr: String::from_utf8_lossy(&stderr).into_owned(),
-        results,
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn ask(addr: SocketAddr, command: &str) -> Option<String> {
+    use std::io::{BufRead, BufReader, Write};
+    let mut stream = TcpStream::connect(addr).ok()?;
+    stream.set_read_timeout(Some(LIMIT)).ok()?;
+    stream.write_all(format!("{command}\r\n").as_bytes()).ok()?;
+    let mut reader = BufReader::new(stream);
+    let mut line = String::new();
+    reader.read_line(&mut line).ok()?;
+    if line.starts_with('$') && !line.starts_with("$-1") {
+        line.clear();
+        reader.read_line(&mut line).ok()?;
+    }
+    Some(line.trim_end().to_owned())
+}
+
+/// A client under test with all that it said unasked.
+pub struct Client {
+    pub process: ClientProcess,
+    pub notices: UnboundedReceiver<Notice>,
+    pub dir: tempfile::TempDir,
+    pub clock: Clock,
+}
+
+impl Client {
+    pub fn spawn(argv: &[&str]) -> Client {
+        let dir = tempfile::tempdir().expect("a scratch folder");
+        let (sender, notices) = unbounded_channel();
+        let clock = Clock::start();
+        let spec = ClientSpec {
+            name: "c1".into(),
+            argv: argv.iter().map(|&s| s.to_owned()).collect(),
+            env: Vec::new(),
+            log: dir.path().join("c1.log"),
+            dir: root(),
+        };
+        let reaper = Reaper::start("test").expect("a reaper");
+        let process = ClientProcess::spawn(spec, clock, &reaper, sender).expect("it starts");
+        Client {
+            process,
+            notices,
+            dir,
+            clock,
+        }
+    }
+
+    /// The built-in lock of that name, initialised.
+    pub async fn builtin(lock: &str, init: Init) -> Client {
+        let client = Client::spawn(&[env!("CARGO_BIN_EXE_fencepost"), "client", "--lock", lock]);
+        let about = client.process.init(&init, LIMIT).await;
+        assert_eq!(about.expect("handshake").library, format!("fencepost/{lock}"));
+        client
+    }
+
+    /// An adapter of tests/hostile, not initialised.
+    pub fn hostile(script: &str) -> Client {
+        let path = root().join("tests/hostile").join(script);
+        Client::spawn(&["python3", path.to_str().expect("UTF-8")])
+    }
+
+    pub async fn ask(&self, request: Request) -> Result<Reply, (bool, String)> {
+        let answer = self.process.request(request, LIMIT).await;
+        answer.result.map_err(|f| (f.definite, f.code))
+    }
+
+    pub async fn acquire(&self, worker: u32, key: &str) -> Result<Reply, (bool, String)> {
+        self.ask(acquire(worker, key)).await
+    }
+
+    pub async fn release(&self, worker: u32, key: &str) -> Result<Reply, (bool, String)> {
+        let key = key.to_owned();
+        self.ask(Request::Release { worker, key }).await
+    }
+
+    pub async fn extend(&self, worker: u32, key: &str, ttl_ms: u64) -> Result<Reply, (bool, String)> {
+        let key = key.to_owned();
+        self.ask(Request::Extend {
+            worker,
+            key,
+            ttl_ms,
+        })
+        .await
+    }
+
+    /// The next notice of misbehaviour whose text holds `part`.
+    pub async fn misbehaves(&mut self, part: &str) -> String {
+        self.find(|n| match n {
+            Notice::Misbehaved { what, .. } if what.contains(part) => Some(what),
+            _ => None,
+        })
+        .await
+    }
+
+    pub async fn died(&mut self) -> String {
+        self.find(|n| match n {
+            Notice::Died { status, .. } => Some(status),
+            _ => None,
+        })
+        .await
+    }
+
+    pub async fn find<T>(&mut self, want: impl Fn(Notice) -> Option<T>) -> T {
+        let found = tokio::time::timeout(LIMIT, async {
+            let mut seen = Vec::new();
+            while let Some(notice) = self.notices.recv().await {
+                if let Some(found) = want(notice.clone()) {
+                    return found;
+                }
+                seen.push(notice);
+            }
+            panic!("no such notice; there were {seen:?}");
+        });
+        found.await.expect("a notice in time")
+    }
+
+    pub fn log(&self) -> PathBuf {
+        self.dir.path().join("c1.log")
+    }
+}
+
+pub fn acquire(worker: u32, key: &str) -> Request {
+    Request::Acquire {
+        worker,
+        key: key.to_owned(),
+        wait_ms: 0,
+        timeout_ms: 5000,
+    }
+}
+
+pub fn init(nodes: &[&Server], ttl_ms: u64) -> Init {
+    Init {
+        nodes: nodes.iter().map(|s| s.addr).collect(),
+        ttl_ms,
+        prefix: "fp:".into(),
+        workers: 4,
+        ..Init::default()
+    }
+}
+
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
+}
+
+/// Run `test` as the harness runs: one thread, one `LocalSet`.
+pub fn run(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let local = tokio::task::LocalSet::new();
+    local
+        .block_on(&runtime, async { tokio::time::timeout(2 * LIMIT, test).await })
+        .expect("the test hangs");
+    runtime.shutdown_background();
+}
+
+/// Poll until `holds`.
+pub async fn until(what: &str, holds: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < LIMIT, "never: {what}");
+        tokio::task::yield_now().await;
     }
 }

@@ -1,0 +1,195 @@
+//! The locks' seam on tokio's clock and real connections.
+//!
+//! Owns [`WorkerEnv`], one a worker. Must not know any lock. Commands go to `resp`.
+use crate::lock::{CallError, Cmd, Cut, Env, Reply, Script, ScriptId, ms};
+use crate::resp::{Break, Resp, RespError};
+use rand::{RngCore, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use redis::Value;
+use std::cell::{OnceCell, RefCell};
+use std::future::Future;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// One connection to every node.
+type Links = Rc<[Resp]>;
+
+/// What the workers of a client share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    nodes: Vec<SocketAddr>,
+    connect_limit: Duration,
+    /// Set where all workers share one connection a node.
+    links: Option<Links>,
+    start: Instant,
+    random: RefCell<Xoshiro256PlusPlus>,
+    /// SHA-1 of each script, as a server computed it.
+    hashes: [OnceCell<String>; ScriptId::ALL.len()],
+}
+
+impl Shared {
+    /// Connections are made at first use; `per_worker`: one a worker and node, else one a node.
+    pub(super) fn new(nodes: Vec<SocketAddr>, connect_limit: Duration, per_worker: bool) -> Self {
+        let mut shared = Self {
+            nodes,
+            connect_limit,
+            links: None,
+            start: Instant::now(),
+            random: RefCell::new(Xoshiro256PlusPlus::from_os_rng()),
+            hashes: [const { OnceCell::new() }; ScriptId::ALL.len()],
+        };
+        shared.links = (!per_worker).then(|| shared.connect());
+        shared
+    }
+
+    fn connect(&self) -> Links {
+        let link = |addr: &SocketAddr| Resp::new(*addr, self.connect_limit);
+        self.nodes.iter().map(link).collect()
+    }
+
+    /// The environment of one more worker.
+    pub(super) fn worker(self: &Rc<Self>) -> WorkerEnv {
+        WorkerEnv {
+            links: self.links.clone().unwrap_or_else(|| self.connect()),
+            shared: self.clone(),
+        }
+    }
+}
+
+/// The world as one worker's lock sees it.
+#[derive(Debug, Clone)]
+pub(super) struct WorkerEnv {
+    shared: Rc<Shared>,
+    links: Links,
+}
+
+impl WorkerEnv {
+    /// Make every connection and load every script, so that neither costs the first operation. Nodes that do not answer
+    /// within `limit` are left for later.
+    pub(super) async fn warm_up(&self, limit: Duration) {
+        let calls = self.links.iter().map(|link| async move {
+            for id in ScriptId::ALL {
+                let mut load = redis::cmd("SCRIPT");
+                load.arg("LOAD").arg(id.text());
+                match link.call(&load).await {
+                    Ok(Value::BulkString(hash)) => {
+                        let hash = String::from_utf8_lossy(&hash).into_owned();
+                        let _ = self.shared.hashes[id as usize].set(hash);
+                    }
+                    _ => return,
+                }
+            }
+        });
+        let _ = tokio::time::timeout(limit, futures_util::future::join_all(calls)).await;
+    }
+
+    /// `EVALSHA`, where the hash is known; else `EVAL`.
+    fn script(&self, script: Script<'_>, by_hash: bool) -> redis::Cmd {
+        let id = script.id();
+        let hash = self.shared.hashes[id as usize].get().filter(|_| by_hash);
+        let mut cmd = match hash {
+            Some(hash) => {
+                let mut cmd = redis::cmd("EVALSHA");
+                cmd.arg(hash);
+                cmd
+            }
+            None => {
+                let mut cmd = redis::cmd("EVAL");
+                cmd.arg(id.text());
+                cmd
+            }
+        };
+        let (key, second) = script.keys();
+        cmd.arg(1 + usize::from(second.is_some()))
+            .arg(key)
+            .arg(second);
+        let (owner, ttl) = script.args();
+        cmd.arg(owner).arg(ttl);
+        cmd
+    }
+}
+
+impl Env for WorkerEnv {
+    fn now(&self) -> Duration {
+        self.shared.start.elapsed()
+    }
+
+    fn sleep(&self, length: Duration) -> impl Future<Output = ()> {
+        tokio::time::sleep(length)
+    }
+
+    fn call(&self, node: usize, cmd: Cmd<'_>) -> impl Future<Output = Result<Reply, CallError>> {
+        let link = &self.links[node];
+        let packed = match cmd {
+            Cmd::SetNxPx { key, value, ttl } => {
+                let mut c = redis::cmd("SET");
+                c.arg(key).arg(value).arg("NX").arg("PX").arg(ms(ttl));
+                c
+            }
+            Cmd::SetNx { key, value } => {
+                let mut c = redis::cmd("SET");
+                c.arg(key).arg(value).arg("NX");
+                c
+            }
+            Cmd::Get { key } => one("GET", key),
+            Cmd::Del { key } => one("DEL", key),
+            Cmd::PExpire { key, ttl } => {
+                let mut c = one("PEXPIRE", key);
+                c.arg(ms(ttl));
+                c
+            }
+            Cmd::Run(script) => self.script(script, true),
+        };
+        let answer = link.call(&packed);
+        async move {
+            let answer = reply(answer.await);
+            match (cmd, answer) {
+                // A definite refusal: nothing was executed, so the text may follow.
+                (Cmd::Run(script), Err(CallError::Server(word))) if word == "NOSCRIPT" => {
+                    reply(link.call(&self.script(script, false)).await)
+                }
+                (_, answer) => answer,
+            }
+        }
+    }
+
+    fn random(&self) -> u64 {
+        self.shared.random.borrow_mut().next_u64()
+    }
+
+    fn nodes(&self) -> usize {
+        self.links.len()
+    }
+}
+
+fn one(name: &str, key: &str) -> redis::Cmd {
+    let mut cmd = redis::cmd(name);
+    cmd.arg(key);
+    cmd
+}
+
+fn reply(answer: Result<Value, RespError>) -> Result<Reply, CallError> {
+    match answer {
+        Ok(Value::Okay) => Ok(Reply::Ok),
+        Ok(Value::Nil) => Ok(Reply::Nil),
+        Ok(Value::Int(n)) => Ok(Reply::Int(n)),
+        Ok(Value::BulkString(bytes)) => {
+            Ok(Reply::Text(String::from_utf8_lossy(&bytes).into_owned()))
+        }
+        Ok(Value::SimpleString(text)) => Ok(Reply::Text(text)),
+        Ok(Value::ServerError(error)) => Err(CallError::Server(error.code().to_owned())),
+        Ok(_) => Err(CallError::Unknown(Cut::Garbled)),
+        Err(RespError::NotSent(why)) => Err(CallError::NotSent(cut(why))),
+        Err(RespError::Unknown(why)) => Err(CallError::Unknown(cut(why))),
+    }
+}
+
+fn cut(why: Break) -> Cut {
+    match why {
+        Break::Refused => Cut::Refused,
+        Break::Reset => Cut::Reset,
+        Break::Backlog => Cut::Backlog,
+        Break::Garbled => Cut::Garbled,
+    }
+}

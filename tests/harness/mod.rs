@@ -1,0 +1,83 @@
+//! What the tests on real servers share: the backend, one run at a time, and the words of a run.
+#![allow(dead_code, reason = "each test binary uses its own part")]
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The binary under test.
+pub fn fencepost() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fencepost"));
+    command.current_dir(env!("CARGO_MANIFEST_DIR"));
+    command
+}
+
+/// One run at a time: two clusters on two cores would stall each other, and a stall is no fault of the lock.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether an engine answers.
+pub fn docker_answers() -> bool {
+    let version = Command::new("docker").args(["version", "--format", "{{.Server.Version}}"]).output();
+    version.is_ok_and(|out| out.status.success())
+}
+
+/// `docker` where an engine answers. Without one the test says so on stderr and in `target/skipped-container-tests`,
+/// runs on `local`, and fails where FENCEPOST_REQUIRE_DOCKER=1.
+pub fn backend(test: &str) -> &'static str {
+    if docker_answers() {
+        return "docker";
+    }
+    assert!(std::env::var_os("FENCEPOST_REQUIRE_DOCKER").is_none(), "{test}: no engine answers");
+    eprintln!("{test}: skipped on containers, no engine answers; runs on local processes");
+    let note = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/skipped-container-tests");
+    let mut file = std::fs::OpenOptions::new().create(true).append(true).open(note).expect("target/ is writable");
+    std::io::Write::write_all(&mut file, format!("{test}\n").as_bytes()).expect("target/ is writable");
+    "local"
+}
+
+/// A finished `run`.
+pub struct Ran {
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+    pub results: tempfile::TempDir,
+}
+
+impl Ran {
+    /// The results folders of this run, in the order of their names.
+    pub fn folders(&self) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        for workload in std::fs::read_dir(self.results.path()).expect("results").flatten() {
+            for run in std::fs::read_dir(workload.path()).expect("workload folder").flatten() {
+                if !run.file_type().expect("type").is_symlink() {
+                    found.push(run.path());
+                }
+            }
+        }
+        found.sort();
+        found
+    }
+
+    /// The verdict in a results folder.
+    pub fn verdict(&self, folder: &Path) -> fencepost_checker::Verdict {
+        let text = std::fs::read_to_string(folder.join("verdict.json")).expect("verdict.json");
+        serde_json::from_str(&text).expect("a verdict")
+    }
+}
+
+/// Runs a workload file of the repository.
+pub fn run(workload: &str, backend: &str, more: &[&str]) -> Ran {
+    let results = tempfile::tempdir().expect("temp folder");
+    let mut command = fencepost();
+    command.args(["run", &format!("workloads/{workload}.toml"), "--backend", backend, "--results"]);
+    command.arg(results.path()).args(more);
+    let Output { status, stdout, stderr } = command.output().expect("fencepost runs");
+    Ran {
+        code: status.code().unwrap_or(-1),
+        stdout: String::from_utf8_lossy(&stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&stderr).into_owned(),
+        results,
+    }
+}
