@@ -85,7 +85,6 @@ pub mod optional {
     use std::time::Duration;
 
     /// For serde's `with`.
-    #[expect(clippy::ref_option, reason = "serde's signature")]
     pub fn serialize<S: Serializer>(d: &Option<Duration>, s: S) -> Result<S::Ok, S::Error> {
         match d {
             Some(d) => s.serialize_some(&super::text(*d)),

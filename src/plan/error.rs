@@ -41,9 +41,9 @@ pub struct PlaceInText {
 
 impl PlanError {
     /// An error about the file as a whole.
-    pub(super) fn whole(file: &str, message: String, help: Option<String>) -> Self {
+    pub(super) fn whole(file: &str, message: &str, help: Option<String>) -> Self {
         let problem = Problem {
-            message,
+            message: printable(&format!("{file}: {message}")),
             place: None,
             help,
         };
@@ -60,13 +60,17 @@ impl PlanError {
         } else {
             GraphicalTheme::unicode_nocolor()
         };
+        // Names such as `set-nx-lua` must not be broken at their hyphens, so the hints are wrapped here.
         let handler = GraphicalReportHandler::new_themed(theme)
             .with_width(width)
+            .with_wrap_lines(false)
             .with_links(false);
         let mut out = String::new();
         for problem in &self.problems {
+            let mut problem = problem.clone();
+            problem.help = problem.help.map(|h| wrapped(&h, width.saturating_sub(8)));
             // Writing to a String cannot fail; were it to, the plain message still tells.
-            if handler.render_report(&mut out, problem).is_err() {
+            if handler.render_report(&mut out, &problem).is_err() {
                 out.push_str(&problem.message);
             }
             if !out.ends_with('\n') {
@@ -77,12 +81,31 @@ impl PlanError {
     }
 }
 
+/// The text in lines of at most `width` characters where words allow it.
+fn wrapped(text: &str, width: usize) -> String {
+    let mut out = String::new();
+    let mut used = 0;
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if used > 0 && used + 1 + length > width {
+            out.push('\n');
+            used = 0;
+        } else if used > 0 {
+            out.push(' ');
+            used += 1;
+        }
+        out.push_str(word);
+        used += length;
+    }
+    out
+}
+
 impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", printable(&self.file))?;
         match self.problems.as_slice() {
-            [one] => f.write_str(&one.message),
-            several => write!(f, "{} problems", several.len()),
+            [one] if one.place.is_none() => f.write_str(&one.message),
+            [one] => write!(f, "{}: {}", printable(&self.file), one.message),
+            several => write!(f, "{}: {} problems", printable(&self.file), several.len()),
         }
     }
 }

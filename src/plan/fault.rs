@@ -3,7 +3,7 @@
 //! Owns targets, times and triggers, and that each names something that is there. Must not know how a fault is
 //! injected. Gives [`FaultPlan`]s to `file`.
 use super::kinds::{COMMON_KEYS, KindInfo, WHEN_KEYS, kinds, target_kind};
-use super::names::{OPERATIONS, RESULTS};
+use super::names::{OPERATIONS, RESULTS, nearest};
 use super::read::{Names, Section, duration_at, unknown_keys, unknown_name, wrong_type};
 use super::tree::{At, Entry, Node, Table, Texts, Value};
 use super::{
@@ -183,7 +183,13 @@ impl One<'_> {
         shown.extend(known.iter().filter(|k| !takes.contains(k)));
         unknown_keys(texts, &format!("`{}`", row.name), self.table, &shown);
         for key in row.required {
+            // A slip that was already told is not told again as a lack.
+            let slip = |e: &Entry| {
+                !shown.contains(&e.key.as_str())
+                    && nearest(&e.key, shown.iter().copied()) == Some(key)
+            };
             let given = self.table.get(key).is_some()
+                || self.table.0.iter().any(slip)
                 || (*key == "for" && self.table.get("until").is_some());
             if !given {
                 let message = format!("`{}` needs `{key}`", row.name);

@@ -46,63 +46,48 @@ pub fn load(path: &Path, over: &Overrides) -> Result<Vec<Plan>, PlanError> {
 /// As [`load`]; also a file that holds several plans.
 pub fn load_resolved(path: &Path) -> Result<Plan, PlanError> {
     let mut plans = load(path, &Overrides::default())?;
-    match (plans.pop(), plans.is_empty()) {
-        (Some(plan), true) => Ok(plan),
-        _ => {
-            let shown = path.display().to_string();
-            let message = "several variants where one plan was expected".to_owned();
-            Err(PlanError::whole(&shown, message, None))
-        }
+    if let (Some(plan), true) = (plans.pop(), plans.is_empty()) {
+        return Ok(plan);
     }
+    let shown = path.display().to_string();
+    let message = "several variants where one plan was expected";
+    Err(PlanError::whole(&shown, message, None))
 }
 
 fn read_text(path: &Path, shown: &str) -> Result<String, PlanError> {
-    let whole = |message: String, help: Option<&str>| {
-        Err(PlanError::whole(
-            shown,
-            format!("{shown}: {message}"),
-            help.map(str::to_owned),
-        ))
+    let whole = |message: &str, help: Option<&str>| {
+        Err(PlanError::whole(shown, message, help.map(str::to_owned)))
     };
     let help = "`fencepost list workloads` names the files that are here";
     if path.is_dir() {
-        return whole(
-            "a folder, not a workload file".to_owned(),
-            Some("name one file in it"),
-        );
+        return whole("a folder, not a workload file", Some("name one file in it"));
     }
     let mut bytes = Vec::new();
     let read =
         std::fs::File::open(path).and_then(|file| file.take(FILE_MAX + 1).read_to_end(&mut bytes));
-    if let Err(error) = read {
-        let missing = error.kind() == std::io::ErrorKind::NotFound;
-        let why = if missing {
-            "no such file".to_owned()
-        } else {
-            format!("cannot be read: {error}")
-        };
-        return whole(why, missing.then_some(help));
-    }
-    if bytes.len() as u64 > FILE_MAX {
-        return whole(
-            "too large for a workload file: more than 1 MiB".to_owned(),
-            None,
-        );
+    match read {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return whole("no such file", Some(help));
+        }
+        Err(error) => return whole(&format!("cannot be read: {error}"), None),
+        Ok(_) if bytes.len() as u64 > FILE_MAX => {
+            return whole("too large for a workload file: more than 1 MiB", None);
+        }
+        Ok(_) => {}
     }
     match String::from_utf8(bytes) {
         Ok(text) if text.trim().is_empty() => {
             let help = "the least is: lock = { name = \"set-nx-lua\" }";
-            whole("an empty file".to_owned(), Some(help))
+            whole("an empty file", Some(help))
         }
         Ok(text) => Ok(text),
         Err(error) => {
             let at = error.utf8_error().valid_up_to();
-            let bytes = error.as_bytes();
-            let byte = bytes.get(at).copied().unwrap_or_default();
-            let before = bytes.get(..at).unwrap_or_default();
-            let line = before.iter().filter(|b| **b == b'\n').count() + 1;
+            let (before, rest) = error.as_bytes().split_at(at);
+            let byte = rest.first().copied().unwrap_or_default();
+            let line = before.split(|b| *b == b'\n').count();
             let why = format!("not text: byte {at} (0x{byte:02x}, line {line}) is not UTF-8");
-            whole(why, Some("a workload is a TOML file in UTF-8"))
+            whole(&why, Some("a workload is a TOML file in UTF-8"))
         }
     }
 }
@@ -134,10 +119,8 @@ fn head_comment(text: &str) -> String {
         .map(str::trim)
         .collect();
     let all = lines.join(" ");
-    match all.split_once(':') {
-        Some((name, rest)) if name.ends_with(".toml") && !name.contains(' ') => {
-            rest.trim().to_owned()
-        }
+    match all.split_once(".toml:") {
+        Some((name, rest)) if !name.contains(' ') => rest.trim().to_owned(),
         _ => all.trim().to_owned(),
     }
 }

@@ -169,15 +169,13 @@ impl<'a> Section<'a> {
             wrong_type(texts, &self.path(key), &entry.node, "an integer", None);
             return None;
         };
-        match u64::try_from(n).ok().filter(|n| (least..=most).contains(n)) {
-            Some(n) => Some(n),
-            None => {
-                let message = format!("`{}` out of range", self.path(key));
-                let label = format!("expected {least} to {most}");
-                texts.problem(&entry.node.at, message, label, None);
-                None
-            }
+        let in_bounds = u64::try_from(n).ok().filter(|n| (least..=most).contains(n));
+        if in_bounds.is_none() {
+            let message = format!("`{}` out of range", self.path(key));
+            let label = format!("expected {least} to {most}");
+            texts.problem(&entry.node.at, message, label, None);
         }
+        in_bounds
     }
 
     /// A positive finite number.
@@ -331,8 +329,10 @@ pub fn unknown_keys(texts: &mut Texts, section: &str, table: &Table, known: &[&s
         } else {
             section
         };
+        let ours = SECTIONS.iter().any(|(name, _)| *name == section);
         let elsewhere = SECTIONS
             .iter()
+            .filter(|_| ours)
             .filter(|(name, keys)| !name.is_empty() && *name != section && keys.contains(&key))
             .map(|(name, _)| *name)
             .next();
@@ -352,11 +352,12 @@ pub fn unknown_name(texts: &mut Texts, at: &At, wrong: &str, names: &Names<'_>) 
     let Names { what, known, hint } = names;
     let list = known.join(", ");
     let mut help = match nearest(wrong, known.iter().copied()) {
+        _ if known.is_empty() => "there is none".to_owned(),
         Some(right) => format!("did you mean `{right}`? known: {list}"),
         None => format!("known: {list}"),
     };
     if !hint.is_empty() {
-        help = format!("{help}. {hint}");
+        help = format!("{help}; {hint}");
     }
     texts.problem(
         at,

@@ -188,3 +188,92 @@ fn object(properties: Map<String, Value>, without: &[&str]) -> Value {
         .collect();
     json!({ "type": "object", "additionalProperties": false, "properties": properties })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::schema;
+    use serde_json::Value;
+
+    /// Whether `v` fits `s`: the part of JSON Schema that [`schema`] uses, patterns apart.
+    fn fits(root: &Value, s: &Value, v: &Value) -> bool {
+        if let Some(path) = s["$ref"].as_str() {
+            let target = root.pointer(path.trim_start_matches('#'));
+            return fits(root, target.expect("a definition"), v);
+        }
+        let all = |key: &str| s[key].as_array().cloned().unwrap_or_default();
+        let fitting = |key: &str| all(key).iter().filter(|s| fits(root, s, v)).count();
+        let kind = match s["type"].as_str() {
+            Some("object") => v.is_object(),
+            Some("array") => v.is_array(),
+            Some("string") => v.is_string(),
+            Some("boolean") => v.is_boolean(),
+            Some("integer") => v.is_u64(),
+            Some("number") => v.is_number(),
+            other => other.is_none(),
+        };
+        kind && (s.get("enum").is_none() || all("enum").contains(v))
+            && s.get("const").is_none_or(|c| c == v)
+            && fitting("allOf") == all("allOf").len()
+            && (s.get("oneOf").is_none() || fitting("oneOf") == 1)
+            && (s.get("anyOf").is_none() || fitting("anyOf") > 0)
+            && all("required")
+                .iter()
+                .all(|k| v.get(k.as_str().unwrap_or_default()).is_some())
+            && s["minimum"].as_f64().is_none_or(|m| v.as_f64() >= Some(m))
+            && s["maximum"].as_f64().is_none_or(|m| v.as_f64() <= Some(m))
+            && v.as_array().is_none_or(|items| {
+                items
+                    .iter()
+                    .all(|i| s.get("items").is_none_or(|s| fits(root, s, i)))
+            })
+            && v.as_object().is_none_or(|o| {
+                o.iter().all(|(key, value)| {
+                    let schema = s["properties"].get(key).or(s.get("additionalProperties"));
+                    match schema {
+                        Some(Value::Bool(more)) => *more,
+                        Some(s) => fits(root, s, value),
+                        None => true,
+                    }
+                })
+            })
+    }
+
+    fn valid(text: &str) -> bool {
+        let schema = schema();
+        let value: Value = toml::from_str(text).expect("TOML");
+        fits(&schema, &schema, &value)
+    }
+
+    #[test]
+    fn every_workload_fits_and_so_does_its_plan() {
+        let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/workloads");
+        for entry in std::fs::read_dir(dir).expect("workloads/") {
+            let path = entry.expect("an entry").path();
+            let text = std::fs::read_to_string(&path).expect("text");
+            assert!(valid(&text), "{}", path.display());
+            for plan in crate::plan::load(&path, &crate::plan::Overrides::default()).expect("plans")
+            {
+                assert!(valid(&plan.to_toml()), "{}", plan.to_toml());
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_parser_refuses_does_not_fit() {
+        for wrong in [
+            "lock = { nme = 'redlock' }",
+            "lock = { name = 'redlok' }",
+            "lock = { ttl = 500 }",
+            "load = { clients = 0 }",
+            "laod = {}",
+            "expect.serivce = 'valid'",
+            "variant.a.name = 'x'",
+            "[[fault]]\nkind = 'client-pause'\ntarget = 'holder'\nat = '1s'",
+            "[[fault]]\nkind = 'client-pause'\ntarget = 'holder'\nfor = '1s'",
+            "[[fault]]\nkind = 'client-pause'\ntarget = 'holder'\nfor = '1s'\nat = '1s'\nevery = '1s'",
+            "[[fault]]\nkind = 'client-kill'\ntarget = 'holder'\nat = '1s'\nfor = '1s'",
+        ] {
+            assert!(!valid(wrong), "{wrong}");
+        }
+    }
+}

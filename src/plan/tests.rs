@@ -80,7 +80,7 @@ mistakes! {
     ];
     text: [
         "lock = { name = \n[[fault\n",
-        "lock = { name = \"\\u001b[31mred\" } # \u{1b}[2J\u{202e}\n",
+        "lock = { name = \"\\u001b[31mred\" }", "lock = { name = \"set-nx-lua\" } # \u{1b}[2J\u{202e}\n",
     ];
     locks: [
         "lock = { name = \"redlok\" }",
@@ -152,6 +152,12 @@ fn flags_have_places_too() {
         told_with(&lua(""), &over(&[], Some("single"))),
     ];
     insta::assert_snapshot!(all.join("\n"));
+}
+
+#[test]
+fn a_line_without_end_is_not_shown_without_end() {
+    let text = lua(&format!("laod = 1 # {}", "x".repeat(100_000)));
+    assert!(told(&text).len() < 3_000, "{}", told(&text));
 }
 
 /// The message of a file that cannot be a workload at all, with the folder's own path taken out.
@@ -302,6 +308,41 @@ fn every_workload_reads_says_what_it_expects_and_replays() {
             std::fs::write(&copy, plan.to_toml()).expect("written");
             let again = load_resolved(&copy).map_err(|e| e.render(100, false));
             assert_eq!(again.unwrap_or_else(|e| panic!("{e}")), plan, "{name}");
+        }
+    }
+}
+
+proptest::proptest! {
+    /// A workload with a few characters changed is a plan that replays, or a list of places inside the text.
+    #[test]
+    fn no_slip_of_the_pen_is_a_panic(
+        which in 0usize..1000,
+        slips in proptest::collection::vec((0usize..4000, proptest::option::of(proptest::char::any())), 1..4),
+    ) {
+        let all = workloads();
+        let mut text: Vec<char> =
+            std::fs::read_to_string(&all[which % all.len()]).expect("text").chars().collect();
+        for (at, with) in slips {
+            let at = at % text.len();
+            match with {
+                Some(c) => text.insert(at, c),
+                None => { text.remove(at); }
+            }
+        }
+        let text: String = text.into_iter().collect();
+        match parse("w.toml", "w", &text, &Overrides::default()) {
+            Ok(plans) => {
+                for plan in plans {
+                    proptest::prop_assert_eq!(one(&plan.to_toml()), plan);
+                }
+            }
+            Err(error) => {
+                proptest::prop_assert!(!error.problems.is_empty());
+                for place in error.problems.iter().filter_map(|p| p.place.as_ref()) {
+                    proptest::prop_assert!(place.span.offset() + place.span.len() <= text.len());
+                }
+                error.render(100, true);
+            }
         }
     }
 }

@@ -164,7 +164,7 @@ impl Texts {
             return;
         }
         let place = self.texts.get(at.text).map(|(name, text)| PlaceInText {
-            text: NamedSource::new(name, printable(text)),
+            text: NamedSource::new(name, shortened(text, &at.span)),
             span: at.span.clone().into(),
             label: printable(&label.into()),
         });
@@ -189,6 +189,21 @@ impl Texts {
     }
 }
 
+/// The text, printable, up to a little after the place, so that a line without end is not shown without end.
+fn shortened(text: &str, span: &Range<usize>) -> String {
+    const SHOWN_MAX: usize = 500;
+    let tail = text.get(span.end..).unwrap_or_default();
+    let longest = text.lines().map(str::len).max().unwrap_or_default();
+    let cut = tail
+        .char_indices()
+        .map(|(i, _)| i)
+        .find(|i| *i >= SHOWN_MAX);
+    match cut {
+        Some(cut) if longest > SHOWN_MAX => printable(&text[..span.end + cut]),
+        _ => printable(text),
+    }
+}
+
 /// Parse a whole file that was added as `text`. Syntax errors become problems; then there is no tree.
 pub fn parse(texts: &mut Texts, text: usize) -> Option<Table> {
     let source = texts.texts.get(text)?.1.clone();
@@ -205,24 +220,16 @@ pub fn parse(texts: &mut Texts, text: usize) -> Option<Table> {
 fn syntax(texts: &mut Texts, text: usize, source: &str, error: &toml::de::Error) {
     let span = error.span().unwrap_or(0..0);
     let span = span.start.min(source.len())..span.end.min(source.len());
-    let line = source
-        .get(..span.start)
-        .and_then(|before| before.rfind('\n'))
-        .map_or(0, |i| i + 1);
-    let rest = source.get(line..).unwrap_or_default();
-    let rest = rest.lines().next().unwrap_or_default();
-    let help = bare_word(rest).map(|word| format!("a string needs quotes: \"{word}\""));
+    let word = source.get(span.clone()).unwrap_or_default();
+    let help = bare_word(word).then(|| format!("a string needs quotes: \"{word}\""));
     let at = At { text, span };
     texts.problem(&at, "not TOML", error.message(), help);
 }
 
 /// A value such as `500ms` or `redlock` that was written without its quotes.
-fn bare_word(line: &str) -> Option<&str> {
-    let (_, value) = line.split_once('=')?;
-    let word = value.split(['#', ',', '}']).next()?.trim();
+fn bare_word(word: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | ':' | '>' | '_');
-    let number = word.parse::<f64>().is_ok();
-    (!word.is_empty() && !number && word.chars().all(plain)).then_some(word)
+    word.chars().any(|c| c.is_ascii_alphabetic()) && word.chars().all(plain)
 }
 
 fn from_table(text: usize, table: &DeTable<'_>) -> Table {

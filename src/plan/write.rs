@@ -43,7 +43,9 @@ impl Plan {
         top.insert("lock".into(), self.lock_table().into());
         top.insert("load".into(), self.load_table().into());
         put(&mut top, "resource", &self.resource);
-        put(&mut top, "expect", &self.expect);
+        if !self.expect.is_empty() {
+            put(&mut top, "expect", &self.expect);
+        }
         let faults: Vec<Value> = self.faults.iter().map(|f| fault_table(f).into()).collect();
         if !faults.is_empty() {
             top.insert("fault".into(), faults.into());
