@@ -2,7 +2,7 @@
 //!
 //! Owns targets, times and triggers, and that each names something that is there. Must not know how a fault is
 //! injected. Gives [`FaultPlan`]s to `file`.
-use super::kinds::{COMMON_KEYS, KindInfo, WHEN_KEYS, kinds, target_kind};
+use super::kinds::{COMMON_KEYS, KindInfo, WHEN_KEYS, form, kinds};
 use super::names::{OPERATIONS, RESULTS, nearest};
 use super::read::{Names, Section, duration_at, unknown_keys, unknown_name, wrong_type};
 use super::tree::{At, Entry, Node, Table, Texts, Value};
@@ -211,8 +211,7 @@ impl One<'_> {
     }
 
     fn target(&self, texts: &mut Texts, row: &KindInfo) -> Option<Target> {
-        let examples: Vec<&str> = row.targets.iter().map(|t| t.example()).collect();
-        let forms = format!("{} can hit: {}", row.name, examples.join(", "));
+        let forms = format!("{} can hit: {}", row.name, row.targets.join(", "));
         let Some(text) = self.section.text(texts, "target") else {
             if self.section.entry("target").is_none() {
                 let message = format!("`{}` without a target", row.name);
@@ -222,7 +221,7 @@ impl One<'_> {
         };
         let at = self.section.at("target");
         let target = self.parse_target(texts, text, &at, &forms)?;
-        if !row.targets.contains(&target_kind(&target)) {
+        if !row.targets.contains(&form(&target)) {
             let message = format!("`{}` cannot hit `{text}`", row.name);
             texts.problem(&at, message, "not a target of this kind of fault", forms);
             return None;

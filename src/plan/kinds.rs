@@ -15,8 +15,8 @@ pub struct KindInfo {
     pub about: &'static str,
     /// Exactly what happens to processes, and to bytes in flight.
     pub effect: &'static str,
-    /// What it may hit.
-    pub targets: &'static [TargetKind],
+    /// What it may hit, one example of each form ([`form`]).
+    pub targets: &'static [&'static str],
     /// Keys that it takes beside [`COMMON_KEYS`].
     pub allowed: &'static [&'static str],
     /// Keys that it needs, `kind`, `target` and one of [`WHEN_KEYS`] apart. One of `for` and `until` is enough for `for`.
@@ -29,54 +29,17 @@ pub struct KindInfo {
     pub attestation: &'static str,
 }
 
-/// Forms of a target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TargetKind {
-    /// `holder`.
-    Holder,
-    /// `waiter`.
-    Waiter,
-    /// `client:c1`.
-    Client,
-    /// `clients`.
-    Clients,
-    /// `node:1`.
-    Node,
-    /// `nodes`.
-    Nodes,
-    /// `quorum-edge`.
-    QuorumEdge,
-    /// `link:c1>n2`, `link:holder>*`.
-    Link,
-}
-
-impl TargetKind {
-    /// How it is written.
-    pub fn example(self) -> &'static str {
-        match self {
-            Self::Holder => "holder",
-            Self::Waiter => "waiter",
-            Self::Client => "client:c1",
-            Self::Clients => "clients",
-            Self::Node => "node:1",
-            Self::Nodes => "nodes",
-            Self::QuorumEdge => "quorum-edge",
-            Self::Link => "link:holder>*",
-        }
-    }
-}
-
-/// The form of a target.
-pub fn target_kind(target: &Target) -> TargetKind {
+/// The form of a target, as it stands in a row's `targets`.
+pub fn form(target: &Target) -> &'static str {
     match target {
-        Target::Holder => TargetKind::Holder,
-        Target::Waiter => TargetKind::Waiter,
-        Target::QuorumEdge => TargetKind::QuorumEdge,
-        Target::Client(_) => TargetKind::Client,
-        Target::Clients => TargetKind::Clients,
-        Target::Node(_) => TargetKind::Node,
-        Target::Nodes => TargetKind::Nodes,
-        Target::Link(..) => TargetKind::Link,
+        Target::Holder => "holder",
+        Target::Waiter => "waiter",
+        Target::QuorumEdge => "quorum-edge",
+        Target::Client(_) => "client:c1",
+        Target::Clients => "clients",
+        Target::Node(_) => "node:1",
+        Target::Nodes => "nodes",
+        Target::Link(..) => "link:holder>*",
     }
 }
 
@@ -88,14 +51,19 @@ pub const COMMON_KEYS: &[&str] = &[
 /// Keys that say when a fault is injected: exactly one of them.
 pub const WHEN_KEYS: &[&str] = &["at", "every", "on", "after"];
 
-const CLIENTS: &[TargetKind] = &[
-    TargetKind::Holder,
-    TargetKind::Waiter,
-    TargetKind::Client,
-    TargetKind::Clients,
+const CLIENTS: &[&str] = &["holder", "waiter", "client:c1"];
+const NODES: &[&str] = &["node:1", "nodes", "quorum-edge"];
+/// A client stands for all its links, a node for all links to it.
+const LINKS: &[&str] = &[
+    "link:holder>*",
+    "holder",
+    "waiter",
+    "client:c1",
+    "clients",
+    "node:1",
+    "nodes",
+    "quorum-edge",
 ];
-const NODES: &[TargetKind] = &[TargetKind::Node, TargetKind::Nodes, TargetKind::QuorumEdge];
-const LINKS: &[TargetKind] = &[TargetKind::Link];
 
 /// All kinds, in the order of [`FaultKind`].
 pub fn kinds() -> &'static [KindInfo] {
@@ -140,11 +108,11 @@ const KINDS: &[KindInfo] = &[
         kind: FaultKind::ClientRestart,
         name: "client-restart",
         about: "a client dies at once; a new process takes its place",
-        effect: "SIGKILL as in client-kill; after `down` a new process is started under the same name, with nothing \
-                 of the old one's memory, and its workers go on.",
+        effect: "SIGKILL as in client-kill; when the fault ends a new process is started under the same name, with \
+                 nothing of the old one's memory, and its workers go on.",
         targets: CLIENTS,
-        allowed: &["down"],
-        required: &[],
+        allowed: &["for", "until"],
+        required: &["for"],
         quorum_only: false,
         inverse: "the new process",
         attestation: "the old process is gone from /proc, then the new one answers init",
@@ -153,11 +121,10 @@ const KINDS: &[KindInfo] = &[
         kind: FaultKind::SlowWork,
         name: "slow-work",
         about: "the client lives, but its critical section takes longer",
-        effect: "Nothing stops: while the fault lasts, the target's critical sections take `work` instead of the \
-                 load's work time. Without `for` or `until` it is one section: the one that the trigger's acquire \
-                 began, else the target's next. Renewal goes on.",
+        effect: "Nothing stops: one critical section takes `work` instead of the load's work time, that which the \
+                 trigger's acquire began, else the next of the target's first worker. Renewal goes on.",
         targets: CLIENTS,
-        allowed: &["work", "for", "until"],
+        allowed: &["work"],
         required: &["work"],
         quorum_only: false,
         inverse: "the load's own work time",
@@ -185,10 +152,10 @@ const KINDS: &[KindInfo] = &[
                  not answered may or may not have been executed. With persistence \"aof\" every acknowledged write \
                  survives, since the pages outlive the process; with \"none\" nothing does.",
         targets: NODES,
-        allowed: &["for", "until", "data"],
+        allowed: &["for", "until"],
         required: &[],
         quorum_only: false,
-        inverse: "start with the data directory kept, or emptied with data = \"drop\"",
+        inverse: "start with the data directory kept; without `for` or `until` at the end of the load",
         attestation: "the process is gone and a direct connection is refused, then a direct PING is answered under a \
                       new run id",
     },
@@ -239,9 +206,9 @@ const KINDS: &[KindInfo] = &[
         kind: FaultKind::QuorumThin,
         name: "quorum-thin",
         about: "a client reaches only a bare quorum, so that losing one more node loses its lock",
-        effect: "The target's links to N−q nodes (those of the highest number) are cut as by partition, with `mode`. \
+        effect: "The target's links to N−q nodes, drawn from the seed, are cut as by partition, with `mode`. \
                  Its grants then stand on exactly q nodes.",
-        targets: &[TargetKind::Client, TargetKind::Waiter],
+        targets: &["client:c1", "waiter"],
         allowed: &["for", "until", "mode"],
         required: &[],
         quorum_only: true,
@@ -252,12 +219,11 @@ const KINDS: &[KindInfo] = &[
         kind: FaultKind::ResourceDelay,
         name: "resource-delay",
         about: "a holder's write to the protected resource is late on its way",
-        effect: "The driver holds the target's writes for `latency` between sending and the resource; the client \
-                 waits for the answer. Without `for` or `until` it is one write: that of the section that the \
-                 trigger's acquire began, else the target's next.",
+        effect: "The driver holds each write that the target sends while the fault lasts for `latency` on its way to \
+                 the resource; the client waits for the answer.",
         targets: CLIENTS,
         allowed: &["latency", "for", "until"],
-        required: &["latency"],
+        required: &["latency", "for"],
         quorum_only: false,
         inverse: "writes pass at once",
         attestation: "the resource's own log shows the write's arrival no sooner than `latency` after its sending",

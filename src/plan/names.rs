@@ -47,6 +47,15 @@ pub const LOCKS: &[LockRules] = &[
     lock("perfect", Place::Anywhere, false, false),
 ];
 
+/// Topologies: name, and what it is.
+pub const TOPOLOGIES: &[(&str, &str)] = &[
+    ("single", "one server"),
+    (
+        "independent",
+        "N servers that know nothing of each other; a lock on them needs a majority (Redlock)",
+    ),
+];
+
 /// Checks that `expect` can name.
 pub const CHECKS: &[&str] = &[
     "service",

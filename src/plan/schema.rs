@@ -170,7 +170,7 @@ fn fault_key(row: &KindInfo, key: &str) -> Value {
         "target" => json!({
             "type": "string",
             "description": "For example a target of this form.",
-            "examples": row.targets.iter().map(|t| t.example()).collect::<Vec<_>>(),
+            "examples": row.targets,
         }),
         "id" | "after" => json!({ "type": "string" }),
         "on" | "until" => json!({ "$ref": "#/$defs/trigger" }),

@@ -192,7 +192,7 @@ fn files_that_are_none() {
 #[test]
 fn defaults_are_filled_in() {
     let plan = one("# w.toml: what it shows\n# in two lines\n\nlock = { name = \"set-nx-lua\" }");
-    assert_eq!(plan.about, "what it shows in two lines");
+    assert_eq!(plan.about, "what it shows\nin two lines");
     insta::assert_snapshot!(plan.to_toml());
 }
 
