@@ -1,7 +1,30 @@
 //! The resolved plan: everything that a run needs, fixed before the first operation.
 //!
 //! Owns the plan's types ([`Plan`] is also what plan.toml in the results holds, all defaults filled in). Must not
-//! know how anything is run. `file` (the workload file and its errors) makes it; `run` obeys it.
+//! know how anything is run. [`load`] (the workload file and its errors) makes it; `run` obeys it.
+//!
+//! ```text
+//! text -tree-> values with places -file, read, fault-> Plan -write-> plan.toml, itself a workload file
+//!                                        `-error-> every mistake at its place
+//! ```
+pub mod duration;
+mod error;
+mod fault;
+mod file;
+pub mod kinds;
+pub mod names;
+mod read;
+mod schema;
+mod sections;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod write;
+
+pub use error::{PlanError, Problem};
+pub use file::{Overrides, load, load_resolved, parse};
+pub use schema::schema;
+
 use fencepost_checker::{Expect, Fence};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -182,7 +205,7 @@ pub struct FaultPlan {
     /// When it is injected.
     pub when: When,
     /// How long it stays; none: `until`, or (kill without restart, restart) no end of its own.
-    #[serde(rename = "for", default, with = "opt_duration")]
+    #[serde(rename = "for", default, with = "duration::optional")]
     pub length: Option<Duration>,
     /// It stays until this trigger matches.
     pub until: Option<Trigger>,
@@ -191,18 +214,18 @@ pub struct FaultPlan {
     /// How a partition treats bytes.
     pub mode: PartitionMode,
     /// Added latency, or the delay of a resource write.
-    #[serde(default, with = "opt_duration")]
+    #[serde(default, with = "duration::optional")]
     pub latency: Option<Duration>,
     /// Uniform jitter around the latency.
-    #[serde(default, with = "opt_duration")]
+    #[serde(default, with = "duration::optional")]
     pub jitter: Option<Duration>,
     /// Work time of the slowed section (`slow-work`).
-    #[serde(default, with = "opt_duration")]
+    #[serde(default, with = "duration::optional")]
     pub work: Option<Duration>,
     /// A restart keeps the data directory or empties it.
     pub data: RestartData,
     /// Time between the kill and the start of a restart.
-    #[serde(default, with = "opt_duration")]
+    #[serde(default, with = "duration::optional")]
     pub down: Option<Duration>,
 }
 
@@ -322,74 +345,51 @@ pub enum RestartData {
     Drop,
 }
 
-/// Durations as strings with a unit, such as `1500ms`.
-pub mod duration {
-    use serde::{Deserialize, Deserializer, Serializer};
-    use std::time::Duration;
-
-    /// Parse `300ms`, `2s`, `1.5s`, `2m`, `500us`.
-    pub fn parse(text: &str) -> Result<Duration, String> {
-        let split = text
-            .find(|c: char| c.is_ascii_alphabetic())
-            .unwrap_or(text.len());
-        let (number, unit) = text.split_at(split);
-        let number: f64 = number
-            .trim()
-            .parse()
-            .map_err(|_| format!("`{text}` is no duration"))?;
-        let seconds = match unit {
-            "us" => number / 1e6,
-            "ms" => number / 1e3,
-            "s" => number,
-            "m" => number * 60.0,
-            "h" => number * 3600.0,
-            "" => return Err(format!("`{text}` has no unit")),
-            other => return Err(format!("`{other}` is no unit of time")),
-        };
-        Duration::try_from_secs_f64(seconds).map_err(|_| format!("`{text}` is out of range"))
-    }
-
-    /// Shortest text that [`parse`] reads back.
-    pub fn text(d: Duration) -> String {
-        let ns = d.as_nanos();
-        if ns.is_multiple_of(1_000_000_000) {
-            format!("{}s", ns / 1_000_000_000)
-        } else if ns.is_multiple_of(1_000_000) {
-            format!("{}ms", ns / 1_000_000)
-        } else {
-            format!("{}us", ns as f64 / 1e3)
-        }
-    }
-
-    /// For serde's `with`.
-    pub fn serialize<S: Serializer>(d: &Duration, s: S) -> Result<S::Ok, S::Error> {
-        s.serialize_str(&text(*d))
-    }
-
-    /// For serde's `with`.
-    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Duration, D::Error> {
-        parse(&String::deserialize(d)?).map_err(serde::de::Error::custom)
-    }
+/// How long a run takes after the cluster is ready: load, healing and tail. What the driver says first.
+///
+/// A lower bound: a window that outlasts the load is healed at its end; each fault that then still stands, and the
+/// operations in flight, cost up to a call's bound more.
+pub fn expected_duration(plan: &Plan) -> Duration {
+    plan.load.length + plan.load.tail
 }
 
-/// As [`duration`], for optional ones.
-pub mod opt_duration {
-    use serde::{Deserialize, Deserializer, Serializer};
-    use std::time::Duration;
-
-    /// For serde's `with`.
-    #[expect(clippy::ref_option, reason = "serde's signature")]
-    pub fn serialize<S: Serializer>(d: &Option<Duration>, s: S) -> Result<S::Ok, S::Error> {
-        match d {
-            Some(d) => s.serialize_some(&super::duration::text(*d)),
-            None => s.serialize_none(),
-        }
+/// What is allowed but probably not meant, one sentence each.
+pub fn warnings(plan: &Plan) -> Vec<String> {
+    let text = duration::text;
+    let mut all = Vec::new();
+    let (lock, load) = (&plan.lock, &plan.load);
+    if lock.ttl < Duration::from_millis(500) {
+        all.push(format!(
+            "lock.ttl = {}: below 500ms a busy machine alone outlasts the lease (new connections took up to 80 ms)",
+            text(lock.ttl)
+        ));
     }
-
-    /// For serde's `with`.
-    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Duration>, D::Error> {
-        Option::<String>::deserialize(d)?
-            .map(|t| super::duration::parse(&t).map_err(serde::de::Error::custom))
-            .transpose()
+    let longest = match load.work {
+        Work::Fixed(d) | Work::Uniform(_, d) | Work::Exponential(d) => d,
+    };
+    if longest >= lock.ttl && !lock.renew {
+        all.push(format!(
+            "load.work takes {} and the lease {}: without lock.renew every section outlasts its lease",
+            text(longest),
+            text(lock.ttl)
+        ));
     }
+    if lock.node_timeout >= lock.ttl && plan.cluster.topology == Topology::Independent {
+        all.push(format!(
+            "lock.node_timeout = {}: one hung node costs the whole lease; keep it far below lock.ttl",
+            text(lock.node_timeout)
+        ));
+    }
+    let quiet = lock.ttl + lock.retry + Duration::from_secs(1);
+    if load.tail < quiet {
+        all.push(format!(
+            "load.tail = {}: `deadlock` and `leak` can be judged only after TTL + retry + 1s = {}",
+            text(load.tail),
+            text(quiet)
+        ));
+    }
+    if load.clients * load.workers <= load.keys {
+        all.push("each worker has a key of its own: no lock is contended".to_owned());
+    }
+    all
 }
