@@ -1,0 +1,153 @@
+//! junit.xml: a test case for each check, for every CI service.
+//!
+//! Owns the mapping. Must not know a CI service. A run is a test suite, a check a test case:
+//!
+//! | judgement | `JUnit` |
+//! |---|---|
+//! | as expected | passed (a violation that was asked for too) |
+//! | not as expected, in either direction | failure, with the first finding and its drawing |
+//! | asked for, but the history does not hold enough | error: neither a pass nor a proof |
+//! | not asked for, and nothing can be said | skipped, with the reason |
+//!
+//! Should the verdict be worse than all of its checks (a reason that belongs to none), a last case `verdict` says so,
+//! so that a file never passes where the run did not.
+use super::files::Rendered;
+use super::sanitise::{visible, xml};
+use super::summary::{Judged, Judgement, Summary, class_name};
+use super::terminal::{finding_head, finding_more};
+use super::{Renderer, ReportError, tables, timeline};
+use fencepost_checker::{CheckResult, Expect, Outcome};
+use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite};
+use std::time::Duration;
+
+/// The renderer.
+#[derive(Debug, Clone, Copy)]
+pub struct Junit;
+
+impl Renderer for Junit {
+    fn render(&self, summary: &Summary) -> Result<Vec<Rendered>, ReportError> {
+        let text = several(std::slice::from_ref(summary))?;
+        Ok(vec![Rendered::new("junit.xml", text)])
+    }
+}
+
+/// All runs in one file, a suite a run.
+///
+/// # Errors
+/// When the XML cannot be written.
+pub fn several(runs: &[Summary]) -> Result<String, ReportError> {
+    let mut report = Report::new("fencepost");
+    for s in runs {
+        report.add_test_suite(suite(s));
+    }
+    Ok(report.to_string()?)
+}
+
+fn suite(s: &Summary) -> TestSuite {
+    let name = format!("{} seed {}", s.setup.workload, s.setup.seed);
+    let mut suite = TestSuite::new(text(&name));
+    suite.set_time(Duration::from_nanos(s.history.end));
+    for (name, value) in [
+        ("seed", s.setup.seed.to_string()),
+        ("setup", tables::setup(s)),
+        ("results", s.dir.display().to_string()),
+    ] {
+        suite.add_property(Property::new(name, text(&value)));
+    }
+    for (name, value) in tables::numbers(s) {
+        suite.add_property(Property::new(text(&name), text(&value)));
+    }
+    for (check, judged) in s.checks() {
+        suite.add_test_case(case(s, check, judged));
+    }
+    let worst = |j: Judgement| s.judged.iter().any(|c| c.judgement == j);
+    let kind = match s.verdict.outcome {
+        Outcome::Violated if !worst(Judgement::Unexpected) => Some(NonSuccessKind::Failure),
+        Outcome::Unknown if !worst(Judgement::Unknown) && !worst(Judgement::Unexpected) => {
+            Some(NonSuccessKind::Error)
+        }
+        _ => None,
+    };
+    if let Some(kind) = kind {
+        let mut status = TestCaseStatus::non_success(kind);
+        status.set_message(text(&s.verdict.reasons.join("; ")));
+        let mut case = TestCase::new("verdict", status);
+        case.set_classname(text(&s.setup.workload));
+        suite.add_test_case(case);
+    }
+    suite
+}
+
+fn case(s: &Summary, check: &CheckResult, judged: &Judged) -> TestCase {
+    let status = match judged.judgement {
+        Judgement::Expected => TestCaseStatus::success(),
+        Judgement::Unexpected => {
+            let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+            status.set_type("not-as-expected");
+            status.set_message(text(&unexpected(check, judged)));
+            status.set_description(description(s, check, judged));
+            status
+        }
+        Judgement::Unknown => {
+            let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
+            status.set_type("unknown");
+            status.set_message(text(&format!("unknown: {}", note(check))));
+            status
+        }
+        Judgement::Skipped => {
+            let mut status = TestCaseStatus::skipped();
+            status.set_message(text(&format!(
+                "unknown, and not asked for: {}",
+                note(check)
+            )));
+            status
+        }
+    };
+    let mut case = TestCase::new(text(&check.name), status);
+    let class = format!("{}.{}", s.setup.workload, class_name(check.class));
+    case.set_classname(text(&class));
+    if judged.judgement == Judgement::Expected && check.outcome == Outcome::Violated {
+        case.set_system_out(description(s, check, judged));
+    }
+    case
+}
+
+fn unexpected(check: &CheckResult, judged: &Judged) -> String {
+    match (check.outcome, judged.expect) {
+        (Outcome::Violated, _) => check.findings.first().map_or_else(
+            || format!("violated {} times", check.count),
+            |f| f.sentence.clone(),
+        ),
+        (_, Some(Expect::Violated)) => {
+            String::from("expected to be violated, but nothing was found")
+        }
+        (outcome, _) => tables::outcome(outcome).to_owned(),
+    }
+}
+
+fn note(check: &CheckResult) -> &str {
+    check
+        .note
+        .as_deref()
+        .unwrap_or("the history does not hold enough")
+}
+
+/// The head, the sentence and the drawing, in lines.
+fn description(s: &Summary, check: &CheckResult, judged: &Judged) -> String {
+    let mut lines = vec![finding_head(check, judged)];
+    if let Some(finding) = check.findings.first() {
+        lines.push(visible(&finding.sentence).into_owned());
+        lines.push(visible(&finding_more(finding)).into_owned());
+        for line in timeline::draw(finding, &s.faults, 96, true) {
+            let line: String = line.into_iter().map(|(_, text)| text).collect();
+            lines.push(line.trim_end().to_owned());
+        }
+        lines.extend(timeline::legend(true));
+    }
+    xml(&lines.join("\n"))
+}
+
+/// One line for XML.
+fn text(text: &str) -> String {
+    xml(&visible(text))
+}

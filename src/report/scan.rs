@@ -1,0 +1,431 @@
+//! One pass over a history: counts and histograms, nothing that grows with its length.
+//!
+//! Owns what is read off the events themselves. Must not judge: findings come from the verdict. `summary` takes the
+//! [`Scan`]. Memory holds one entry an open call and worker, the fault windows and the histograms, so that a history
+//! of a million events takes a few MiB.
+//!
+//! Anybody's file may come here: lines are bounded, unknown operations are counted together, a torn last line is
+//! told, and a line that is no event is counted and skipped (the checker has already refused what it cannot read).
+use super::ReportError;
+use super::latency::{Latencies, Measure};
+use super::windows::{FaultSummary, Nemesis, Windows};
+use fencepost_checker::{Event, EventType, Header, Process};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+use std::io::{BufRead, Read};
+use std::path::Path;
+
+/// Longest line in bytes.
+const LINE_MAX: u64 = 1 << 20;
+
+/// Error codes and misbehaviours kept apart.
+const KINDS_MAX: usize = 64;
+
+/// Operations by name; any other is counted as `other`.
+pub const OPERATIONS: [&str; 8] = [
+    "acquire", "extend", "release", "work", "read", "write", "lost", "other",
+];
+
+/// How often an operation ended how.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Results {
+    /// Took effect.
+    pub ok: u64,
+    /// Certainly did not.
+    pub fail: u64,
+    /// May have, at any time.
+    pub info: u64,
+    /// Never answered until the history ended.
+    pub open: u64,
+}
+
+impl Results {
+    /// All that began.
+    pub fn total(self) -> u64 {
+        self.ok + self.fail + self.info + self.open
+    }
+}
+
+/// Times in which the whole machine stood still.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Stalls {
+    /// Number.
+    pub count: u64,
+    /// Sum in ms.
+    pub total_ms: f64,
+    /// Longest in ms.
+    pub longest_ms: f64,
+}
+
+/// What one pass over a history gives.
+#[derive(Debug)]
+pub struct Scan {
+    /// The history's first line.
+    pub header: Header,
+    /// Number of events.
+    pub events: u64,
+    /// Lines that are no event.
+    pub bad_lines: u64,
+    /// Bytes of a torn last line.
+    pub torn_bytes: u64,
+    /// Time of the last event, ns.
+    pub end: u64,
+    /// The history has its end: the run was not cut.
+    pub ended: bool,
+    /// Phases of the run with their beginnings, ns.
+    pub phases: Vec<(String, u64)>,
+    /// Operations by name.
+    pub operations: BTreeMap<String, Results>,
+    /// Error codes: operation and code, number.
+    pub errors: BTreeMap<String, u64>,
+    /// Releases that were answered ok during the load.
+    pub cycles: u64,
+    /// Latencies since the load began.
+    pub latencies: Latencies,
+    /// The faults.
+    pub faults: Vec<FaultSummary>,
+    /// Stalls of the machine.
+    pub stalls: Stalls,
+    /// Clients that died.
+    pub deaths: u64,
+    /// Misbehaviours of clients, with their number.
+    pub misbehaved: BTreeMap<String, u64>,
+}
+
+impl Scan {
+    /// Length of the load phase in ns, from its beginning to the next phase (or the end of the history).
+    pub fn load(&self) -> (u64, u64) {
+        let Some(n) = self.phases.iter().position(|(p, _)| p == "load") else {
+            return (0, self.end);
+        };
+        let to = self.phases.get(n + 1).map_or(self.end, |p| p.1);
+        (self.phases[n].1, to.max(self.phases[n].1))
+    }
+}
+
+/// Read a history once.
+///
+/// # Errors
+/// When the file cannot be read or its first line is no header.
+pub fn scan(path: &Path) -> Result<Scan, ReportError> {
+    let file = std::fs::File::open(path).map_err(|e| ReportError::io(path, e))?;
+    read(std::io::BufReader::with_capacity(1 << 16, file), path)
+}
+
+/// [`scan`] over any reader; `path` is for errors.
+fn read(mut from: impl BufRead, path: &Path) -> Result<Scan, ReportError> {
+    let mut line = Vec::new();
+    let head = next_line(&mut from, &mut line).map_err(|e| ReportError::io(path, e))?;
+    let header: Header = match head {
+        Line::End => Err(ReportError::Empty { path: path.into() }),
+        Line::TooLong => Err(ReportError::header(
+            path,
+            "its first line is longer than 1 MiB",
+        )),
+        Line::Whole | Line::Torn => {
+            serde_json::from_slice(&line).map_err(|e| ReportError::header(path, e))
+        }
+    }?;
+    let mut pass = Pass::new(header);
+    loop {
+        line.clear();
+        match next_line(&mut from, &mut line).map_err(|e| ReportError::io(path, e))? {
+            Line::End => break,
+            Line::TooLong => pass.scan.bad_lines += 1,
+            Line::Whole if line.iter().all(u8::is_ascii_whitespace) => {}
+            kind @ (Line::Whole | Line::Torn) => match serde_json::from_slice::<Event<'_>>(&line) {
+                Ok(event) => pass.push(&event),
+                Err(_) if matches!(kind, Line::Torn) => pass.scan.torn_bytes = line.len() as u64,
+                Err(_) => pass.scan.bad_lines += 1,
+            },
+        }
+    }
+    Ok(pass.finish())
+}
+
+enum Line {
+    Whole,
+    /// Without its line feed: the last one.
+    Torn,
+    TooLong,
+    End,
+}
+
+fn next_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<Line> {
+    let n = from.by_ref().take(LINE_MAX).read_until(b'\n', line)?;
+    if n == 0 {
+        return Ok(Line::End);
+    }
+    if line.last() == Some(&b'\n') {
+        return Ok(Line::Whole);
+    }
+    if (n as u64) < LINE_MAX {
+        return Ok(Line::Torn);
+    }
+    from.skip_until(b'\n')?;
+    Ok(Line::TooLong)
+}
+
+/// A worker's wait for the lock, over all of its tries.
+#[derive(Debug, Default, Clone, Copy)]
+struct Wait {
+    from: Option<u64>,
+    last: u64,
+}
+
+/// An open call.
+#[derive(Debug, Clone, Copy)]
+struct Call {
+    at: u64,
+    measured: bool,
+}
+
+/// The state of the pass.
+struct Pass {
+    scan: Scan,
+    windows: Windows,
+    open: HashMap<(u64, usize), Call>,
+    waits: HashMap<String, HashMap<u32, Wait>>,
+    measuring: bool,
+    loading: bool,
+}
+
+impl Pass {
+    fn new(header: Header) -> Self {
+        Self {
+            scan: Scan {
+                header,
+                events: 0,
+                bad_lines: 0,
+                torn_bytes: 0,
+                end: 0,
+                ended: false,
+                phases: Vec::new(),
+                operations: BTreeMap::new(),
+                errors: BTreeMap::new(),
+                cycles: 0,
+                latencies: Latencies::default(),
+                faults: Vec::new(),
+                stalls: Stalls::default(),
+                deaths: 0,
+                misbehaved: BTreeMap::new(),
+            },
+            windows: Windows::default(),
+            open: HashMap::new(),
+            waits: HashMap::new(),
+            // A history without phases is all load.
+            measuring: true,
+            loading: true,
+        }
+    }
+
+    fn push(&mut self, e: &Event<'_>) {
+        self.scan.events += 1;
+        self.scan.end = self.scan.end.max(e.time);
+        match &e.process {
+            Process::Id(id) => self.operation(*id, e),
+            Process::Named(name) if name == "nemesis" => self.nemesis(e),
+            Process::Named(name) if name == "driver" => self.driver(e),
+            Process::Named(_) => {}
+        }
+    }
+
+    fn nemesis(&mut self, e: &Event<'_>) {
+        self.windows.push(&Nemesis {
+            time: e.time,
+            fault: e.value.fault.unwrap_or_default(),
+            kind: &e.f,
+            phase: e.value.phase.as_deref().unwrap_or_default(),
+            target: e
+                .value
+                .target
+                .as_deref()
+                .or(e.client.as_deref())
+                .unwrap_or_default(),
+            proof: e.value.proof.as_deref().unwrap_or_default(),
+        });
+    }
+
+    fn driver(&mut self, e: &Event<'_>) {
+        match &*e.f {
+            "phase" => self.phase(e.value.phase.as_deref().unwrap_or_default(), e.time),
+            "stall" => {
+                let ms = e.value.ms.unwrap_or_default();
+                self.scan.stalls.count += 1;
+                self.scan.stalls.total_ms += ms;
+                self.scan.stalls.longest_ms = self.scan.stalls.longest_ms.max(ms);
+            }
+            "death" => {
+                self.scan.deaths += 1;
+                // Its workers wait no longer; how long they would have is not known.
+                if let Some(mut waits) = e.client.as_deref().and_then(|c| self.waits.remove(c)) {
+                    for wait in waits.values_mut() {
+                        self.end_wait(*wait, e.time);
+                    }
+                }
+            }
+            "adapter" => {
+                let what = e.value.proof.as_deref().or(e.error.as_deref());
+                count(&mut self.scan.misbehaved, what.unwrap_or("misbehaved"));
+            }
+            _ => {}
+        }
+    }
+
+    fn phase(&mut self, name: &str, time: u64) {
+        if self.scan.phases.len() < KINDS_MAX {
+            self.scan.phases.push((name.to_owned(), time));
+        }
+        match name {
+            "warm-up" => self.measuring = false,
+            "load" => {
+                self.measuring = true;
+                self.scan.cycles = 0;
+                self.waits.clear();
+            }
+            "tail" => self.windows.tail(time),
+            "end" => self.scan.ended = true,
+            _ => {}
+        }
+        self.loading = name == "load";
+    }
+
+    fn operation(&mut self, id: u64, e: &Event<'_>) {
+        let op = OPERATIONS
+            .iter()
+            .position(|o| *o == e.f)
+            .unwrap_or(OPERATIONS.len() - 1);
+        if e.kind == EventType::Invoke {
+            let call = Call {
+                at: e.time,
+                measured: self.measuring,
+            };
+            self.open.insert((id, op), call);
+            if e.f == "acquire" {
+                let wait = self.wait(id, e);
+                wait.from.get_or_insert(e.value.intended.unwrap_or(e.time));
+                wait.last = e.time;
+            }
+            return;
+        }
+        let results = self
+            .scan
+            .operations
+            .entry(OPERATIONS[op].to_owned())
+            .or_default();
+        match e.kind {
+            EventType::Ok => results.ok += 1,
+            EventType::Fail => results.fail += 1,
+            EventType::Info | EventType::Invoke => results.info += 1,
+        }
+        if let Some(code) = &e.error {
+            count(&mut self.scan.errors, &format!("{} {code}", OPERATIONS[op]));
+        }
+        if e.f == "release" && e.kind == EventType::Ok && self.loading {
+            self.scan.cycles += 1;
+        }
+        let call = self.open.remove(&(id, op));
+        self.measure(id, e, call);
+    }
+
+    /// Record the latency of an operation that has just ended.
+    fn measure(&mut self, id: u64, e: &Event<'_>, call: Option<Call>) {
+        let censored = e.kind == EventType::Info;
+        let measure = match (&*e.f, e.kind) {
+            ("acquire", EventType::Fail) => Measure::AcquireRefused,
+            ("acquire", _) => Measure::Acquire,
+            ("release", _) => Measure::Release,
+            ("extend", _) => Measure::Extend,
+            _ => return,
+        };
+        if let Some(call) = call.filter(|c| c.measured) {
+            let phase = self.windows.phase(call.at);
+            let took = e.time.saturating_sub(call.at);
+            self.scan.latencies.record(measure, phase, took, censored);
+        }
+        if e.f == "acquire" {
+            let measuring = self.measuring;
+            let wait = self.wait(id, e);
+            wait.last = e.time;
+            if e.kind == EventType::Ok
+                && let Some(from) = wait.from.take()
+                && measuring
+            {
+                let phase = self.windows.phase(from);
+                let took = e.time.saturating_sub(from);
+                self.scan
+                    .latencies
+                    .record(Measure::AcquireWait, phase, took, false);
+            }
+        }
+    }
+
+    /// The wait of the worker that an event belongs to; in a history without clients, of its process.
+    fn wait(&mut self, id: u64, e: &Event<'_>) -> &mut Wait {
+        let client = e.client.as_deref().unwrap_or_default();
+        let worker = e
+            .worker
+            .unwrap_or(if client.is_empty() { id as u32 } else { 0 });
+        let client = client.to_owned();
+        self.waits
+            .entry(client)
+            .or_default()
+            .entry(worker)
+            .or_default()
+    }
+
+    /// A wait that never came to its grant.
+    fn end_wait(&mut self, wait: Wait, at: u64) {
+        if let Some(from) = wait.from
+            && self.measuring
+        {
+            let phase = self.windows.phase(from);
+            let took = at.saturating_sub(from);
+            self.scan
+                .latencies
+                .record(Measure::AcquireWait, phase, took, true);
+        }
+    }
+
+    fn finish(mut self) -> Scan {
+        let end = self.scan.end;
+        for wait in std::mem::take(&mut self.waits)
+            .into_values()
+            .flat_map(HashMap::into_values)
+        {
+            self.end_wait(wait, wait.last);
+        }
+        for ((_, op), call) in std::mem::take(&mut self.open) {
+            let name = OPERATIONS[op];
+            self.scan
+                .operations
+                .entry(name.to_owned())
+                .or_default()
+                .open += 1;
+            let measure = match name {
+                "acquire" => Measure::Acquire,
+                "release" => Measure::Release,
+                "extend" => Measure::Extend,
+                _ => continue,
+            };
+            if call.measured {
+                let phase = self.windows.phase(call.at);
+                let took = end.saturating_sub(call.at);
+                self.scan.latencies.record(measure, phase, took, true);
+            }
+        }
+        self.scan.faults = self.windows.finish();
+        self.scan
+    }
+}
+
+/// Count one of a bounded number of kinds; the rest is `other`.
+fn count(kinds: &mut BTreeMap<String, u64>, kind: &str) {
+    let kind: String = kind.chars().take(200).collect();
+    let kind = if kinds.len() < KINDS_MAX || kinds.contains_key(&kind) {
+        kind
+    } else {
+        String::from("other")
+    };
+    *kinds.entry(kind).or_default() += 1;
+}
