@@ -9,7 +9,7 @@
 #![allow(clippy::print_stdout, reason = "a bench prints")]
 use fencepost::cluster::{self, Backend};
 use fencepost::plan::{self, Overrides, Plan};
-use fencepost::report::progress::Progress;
+use fencepost::report::progress::{Mode, Progress};
 use fencepost::run::session::Session;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -43,7 +43,7 @@ impl Limits {
 fn main() -> std::process::ExitCode {
     // The clients and the reaper are this very binary, started again with a subcommand.
     if std::env::args().nth(1).is_some_and(|arg| arg == "client" || arg == "reaper") {
-        return fencepost::cli::main().code().into();
+        return fencepost::cli::main();
     }
     let quick = std::env::args().any(|arg| arg == "--quick");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -58,7 +58,7 @@ fn main() -> std::process::ExitCode {
 
 async fn all(quick: bool, limits: &mut Limits) -> Outcome<()> {
     let choice = std::env::var("FENCEPOST_BACKEND").unwrap_or_else(|_| "auto".into());
-    let (backend, why) = cluster::resolve(&choice).await?;
+    let (backend, why) = cluster::resolve(Backend::parse(&choice)?).await;
     println!("backend: {why}");
     up_and_down(backend, if quick { 1 } else { 5 }, limits).await?;
     cycles(backend, if quick { 1 } else { 5 }, limits).await?;
@@ -128,7 +128,7 @@ async fn one_load(session: &Session, plan: &Plan, round: u64) -> Outcome<f64> {
     let results = tempfile::tempdir()?;
     let plan = Rc::new(Plan { seed: round, ..plan.clone() });
     let prefix = format!("fp:bench:{round}:");
-    let done = fencepost::run::run(session, plan.clone(), &prefix, results.path(), &Progress::new(true)).await?;
+    let done = fencepost::run::run(session, plan.clone(), &prefix, results.path(), &Progress::new(Mode::Silent)).await?;
     let (first, last, released) = loads_of(&done.dir.join("history.jsonl"))?;
     Ok(released as f64 / (last - first))
 }

@@ -3,8 +3,8 @@
 //! Owns the reading of flags and what is printed. Must not know how a history is judged.
 use super::exit::{Exit, UnknownIs};
 use super::say;
-use crate::report::{self, Style};
-use fencepost_checker::{Outcome, Verdict, check_path};
+use crate::report;
+use fencepost_checker::{Verdict, check_path};
 use std::path::PathBuf;
 
 /// Arguments of `check`.
@@ -40,8 +40,9 @@ pub fn main(args: &Args) -> Exit {
         exit.worst(match check_path(file) {
             Ok(verdict) => {
                 let verdict = verdict.judged_against(&expect);
-                show(args, file, &verdict);
-                Exit::of(verdict.outcome, args.unknown)
+                let exit = Exit::of(verdict.outcome, args.unknown);
+                show(args, file, verdict, &expect);
+                exit
             }
             Err(error) => {
                 say::word(&format!("error: {}: {error}", file.display()));
@@ -74,19 +75,16 @@ fn expectation(args: &Args) -> Result<Expectation, Exit> {
     }
 }
 
-fn show(args: &Args, file: &std::path::Path, verdict: &Verdict) {
+fn show(args: &Args, file: &std::path::Path, verdict: Verdict, expect: &Expectation) {
     if args.json {
-        match serde_json::to_string(verdict) {
+        match serde_json::to_string(&verdict) {
             Ok(text) => say::data(&text),
             Err(error) => say::error(&error, None),
         }
         return;
     }
-    let word = match verdict.outcome {
-        Outcome::Valid => "valid",
-        Outcome::Violated => "violated",
-        Outcome::Unknown => "unknown",
-    };
-    say::data(&format!("{}: {word}", file.display()));
-    say::data(&report::verdict(verdict, Style::detect()));
+    match report::summary::of_history(file, verdict, expect) {
+        Ok(summary) => say::data(&report::terminal(&[summary], say::style())),
+        Err(error) => say::error(&error, None),
+    }
 }

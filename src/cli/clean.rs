@@ -3,7 +3,7 @@
 //! Owns the flags. The reaper knows what belongs to whom.
 use super::{Exit, say};
 use crate::plan::duration;
-use crate::reaper::{self, Clean};
+use crate::reaper::{self, Clean, Cleaned};
 use std::time::Duration;
 
 /// Arguments of `clean`.
@@ -18,19 +18,32 @@ pub struct Args {
 }
 
 pub fn main(args: &Args) -> Exit {
-    let mode = match (args.all, args.older_than) {
-        (true, _) => Clean::All,
-        (false, Some(age)) => Clean::OlderThan(age),
-        (false, None) => Clean::DeadOwners,
-    };
-    match reaper::clean(mode) {
+    match reaper::clean(Clean { older_than: args.older_than, all: args.all }) {
         Ok(cleaned) => {
-            say::data(&cleaned.to_string());
+            show(&cleaned);
             Exit::Ok
         }
         Err(error) => {
             say::error(&error, None);
             Exit::Missing
         }
+    }
+}
+
+fn show(cleaned: &Cleaned) {
+    for line in &cleaned.removed {
+        say::data(&format!("removed run {line}"));
+    }
+    for thing in &cleaned.things {
+        say::data(&format!("  {thing}"));
+    }
+    for line in &cleaned.kept {
+        say::data(&format!("left alone: run {line}"));
+    }
+    if cleaned.removed.is_empty() {
+        say::data("nothing to remove");
+    }
+    if let Some(why) = &cleaned.no_engine {
+        say::word(&format!("containers were not looked at: {why}"));
     }
 }

@@ -62,6 +62,12 @@ impl Exit {
     }
 }
 
+impl From<Exit> for std::process::ExitCode {
+    fn from(exit: Exit) -> Self {
+        exit.code().into()
+    }
+}
+
 /// What `unknown` counts as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum UnknownIs {

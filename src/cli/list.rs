@@ -2,7 +2,6 @@
 //!
 //! Owns the tables' columns. Each table comes from the room that owns the things.
 use super::{Exit, say};
-use crate::report::Style;
 use crate::{lock, plan};
 use comfy_table::{ContentArrangement, Table, presets};
 use std::path::{Path, PathBuf};
@@ -44,7 +43,7 @@ pub fn main(args: &Args) -> Exit {
     };
     let mut table = Table::new();
     table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_width(Style::detect().width as u16).set_header(head).add_rows(rows);
+    table.set_width(say::style().width as u16).set_header(head).add_rows(rows);
     say::data(&table.to_string());
     Exit::Ok
 }

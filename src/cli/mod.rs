@@ -15,6 +15,7 @@ mod signals;
 pub use exit::Exit;
 
 use clap::{Parser, Subcommand};
+use std::process::ExitCode;
 
 /// A Jepsen-style chaos test harness for distributed locks: can two clients hold this lock at once, why, how often,
 /// and what does it damage?
@@ -47,30 +48,38 @@ enum Command {
     Schema(schema::Args),
     /// Serve a built-in lock through the client protocol on stdin and stdout.
     #[command(hide = true)]
-    Client(crate::client::serve::Args),
+    Client(Rest),
     /// Remove a run's leftovers once its harness is gone.
     #[command(hide = true)]
-    Reaper(crate::reaper::Args),
+    Reaper(Rest),
+}
+
+/// Words that a hidden command reads by itself.
+#[derive(Debug, clap::Args)]
+struct Rest {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<String>,
 }
 
 /// Parses the command line and runs the command.
-pub fn main() -> Exit {
+pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version go to stdout with 0; everything else is the user's mistake.
             let _ = error.print();
-            return if error.use_stderr() { Exit::Usage } else { Exit::Ok };
+            return if error.use_stderr() { Exit::Usage } else { Exit::Ok }.into();
         }
     };
-    match cli.command {
+    let exit = match cli.command {
         Command::Run(args) => run::main(&args),
         Command::Check(args) => check::main(&args),
         Command::Doctor(args) => doctor::main(&args),
         Command::Clean(args) => clean::main(&args),
         Command::List(args) => list::main(&args),
         Command::Schema(args) => schema::main(&args),
-        Command::Client(args) => crate::client::serve::main(&args),
-        Command::Reaper(args) => crate::reaper::main(&args),
-    }
+        Command::Client(rest) => return crate::client::builtin::main(rest.words),
+        Command::Reaper(rest) => return crate::reaper::main(rest.words),
+    };
+    exit.into()
 }

@@ -5,7 +5,8 @@ use super::exit::{Exit, UnknownIs};
 use super::{say, signals::Signals};
 use crate::cluster::{self, Backend, ClusterError};
 use crate::plan::{self, Overrides, Plan};
-use crate::report::{self, Style, Summary, progress::Progress};
+use crate::report::progress::{Mode, Progress};
+use crate::report::{self, Summary};
 use crate::run::session::Session;
 use crate::run::{Done, RunError, streams};
 use std::path::PathBuf;
@@ -55,7 +56,12 @@ enum Stop {
 }
 
 pub fn main(args: &Args) -> Exit {
-    let over = Overrides { set: args.set.clone(), seed: Some(args.seed.unwrap_or_else(draw_seed)), variant: args.variant.clone() };
+    let over = Overrides {
+        set: args.set.clone(),
+        seed: args.seed,
+        drawn_seed: Some(draw_seed()),
+        variant: args.variant.clone(),
+    };
     let plans = match plan::load(&args.file, &over) {
         Ok(plans) => plans,
         Err(error) => {
@@ -89,12 +95,16 @@ async fn all(args: &Args, plans: Vec<Plan>) -> Exit {
             return Exit::Defect;
         }
     };
-    let (backend, why) = match cluster::resolve(&args.backend).await {
-        Ok(resolved) => resolved,
-        Err(error) => return stopped(&Stop::Cluster(error)),
+    let choice = match Backend::parse(&args.backend) {
+        Ok(choice) => choice,
+        Err(error) => {
+            say::error(&error, None);
+            return Exit::Usage;
+        }
     };
+    let (backend, why) = cluster::resolve(choice).await;
     announce(args, &plans, &why);
-    let progress = Progress::new(args.json);
+    let progress = Progress::new(Mode::detect(args.json));
     let mut summaries = Vec::new();
     let mut outcome = Ok(());
     for plan in plans {
@@ -105,7 +115,7 @@ async fn all(args: &Args, plans: Vec<Plan>) -> Exit {
     }
     progress.finish();
     show(args, &summaries);
-    let judged = summaries.iter().fold(Exit::Ok, |exit, s| exit.worst(Exit::of(s.outcome(), args.unknown)));
+    let judged = summaries.iter().fold(Exit::Ok, |exit, s| exit.worst(Exit::of(s.verdict.outcome, args.unknown)));
     match outcome {
         Ok(()) => judged,
         Err(stop) => judged.worst(stopped(&stop)),
@@ -133,7 +143,7 @@ async fn session(
     signals: &mut Signals,
     summaries: &mut Vec<Summary>,
 ) -> Result<(), Stop> {
-    progress.phase("cluster");
+    progress.phase("cluster", None);
     let session = tokio::select! {
         started = Session::start(&plan, backend) => started.map_err(Stop::Cluster)?,
         exit = signals.heard() => return Err(Stop::Signal(exit)),
@@ -151,7 +161,7 @@ async fn session(
         outcome = runs => outcome,
         exit = signals.heard() => Err(Stop::Signal(exit)),
     };
-    progress.phase("tear down");
+    progress.phase("tear down", None);
     let stopped = session.stop().await.map_err(Stop::Cluster);
     outcome.and(stopped)
 }
@@ -163,7 +173,7 @@ fn report_on(done: &Done, progress: &Progress) -> Result<Summary, Stop> {
     };
     let summary = report::summarise(&done.dir).map_err(wrong)?;
     report::render_all(&summary, &done.dir).map_err(wrong)?;
-    progress.line(&summary.one_line());
+    progress.line(&report::tables::one_line(&summary));
     Ok(summary)
 }
 
@@ -172,12 +182,12 @@ fn show(args: &Args, summaries: &[Summary]) {
         return;
     }
     if args.json {
-        match serde_json::to_string_pretty(summaries) {
+        match report::json(summaries) {
             Ok(text) => say::data(&text),
             Err(error) => say::error(&error, None),
         }
     } else {
-        say::data(&report::terminal(summaries, Style::detect()));
+        say::data(&report::terminal(summaries, say::style()));
     }
 }
 

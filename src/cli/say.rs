@@ -42,3 +42,21 @@ pub fn error(error: &dyn std::error::Error, hint: Option<&str>) {
 pub fn someone_looks() -> bool {
     std::io::stderr().is_terminal()
 }
+
+/// How stdout wants its text: colours where a terminal shows them, its width, ASCII where the locale has no UTF-8.
+pub fn style() -> crate::report::Style {
+    use anstream::ColorChoice;
+    let stdout = std::io::stdout();
+    let utf8 = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .iter()
+        .filter_map(|name| std::env::var(name).ok())
+        .find(|value| !value.is_empty())
+        .is_none_or(|value| value.to_lowercase().replace('-', "").contains("utf8"));
+    let columns = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
+    let width = comfy_table::Table::new().width().map(usize::from).filter(|_| stdout.is_terminal());
+    crate::report::Style {
+        color: anstream::AutoStream::choice(&stdout) != ColorChoice::Never,
+        unicode: utf8,
+        width: columns.or(width).unwrap_or(100),
+    }
+}

@@ -73,14 +73,14 @@ async fn resolve(plan: &FaultPlan, hold: Option<&Hold>, world: &World) -> Result
         FaultKind::ClientKill => Box::new(client_kill::ClientKill::new(target::client(plan, hold, world)?, false)),
         FaultKind::ClientRestart => Box::new(client_kill::ClientKill::new(target::client(plan, hold, world)?, true)),
         FaultKind::SlowWork => Box::new(slow_work::SlowWork::new(plan, hold, world)?),
-        FaultKind::NodePause => Box::new(node_pause::NodePause::new(target::nodes(plan, hold, world)?)),
-        FaultKind::NodeKill => Box::new(node_kill::NodeKill::new(target::nodes(plan, hold, world)?)),
+        FaultKind::NodePause => Box::new(node_pause::NodePause::new(target::nodes(plan, hold, world).await?)),
+        FaultKind::NodeKill => Box::new(node_kill::NodeKill::new(target::nodes(plan, hold, world).await?)),
         FaultKind::NodeRestart => {
-            Box::new(node_restart::NodeRestart::new(plan, target::nodes(plan, hold, world)?))
+            Box::new(node_restart::NodeRestart::new(plan, target::nodes(plan, hold, world).await?))
         }
-        FaultKind::Partition => Box::new(partition::Partition::new(plan, target::links(plan, hold, world)?)),
+        FaultKind::Partition => Box::new(partition::Partition::new(plan, target::links(plan, hold, world).await?)),
         FaultKind::QuorumThin => Box::new(partition::Partition::new(plan, target::thin(plan, hold, world)?)),
-        FaultKind::Latency => Box::new(latency::Latency::new(plan, target::links(plan, hold, world)?)),
+        FaultKind::Latency => Box::new(latency::Latency::new(plan, target::links(plan, hold, world).await?)),
         FaultKind::ResourceDelay => {
             Box::new(resource_delay::ResourceDelay::new(plan, target::client(plan, hold, world)?)?)
         }

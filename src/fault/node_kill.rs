@@ -2,7 +2,7 @@
 //!
 //! Proof: its process is gone; it answers again under another run id.
 use super::{Fault, Proof, World, probe};
-use crate::cluster::NodeState;
+use crate::cluster::Phase;
 use crate::plan::RestartData;
 use async_trait::async_trait;
 
@@ -52,10 +52,8 @@ pub(super) async fn dead(world: &World, nodes: &[usize]) -> Proof {
     let mut proofs = Vec::new();
     for node in nodes {
         let proof = probe::retry(|| async {
-            match world.cluster.node_state(*node).await {
-                NodeState::Dead { proof } => Ok(proof),
-                other => Err(format!("{} is {other:?}", world.cluster.node_name(*node))),
-            }
+            let state = world.cluster.node_state(*node).await;
+            if state.phase == Phase::Dead { Ok(state.proof) } else { Err(state.proof) }
         })
         .await?;
         proofs.push(proof);

@@ -3,7 +3,7 @@
 //!
 //! Proof: the server does not answer on a direct connection and its process is stopped; it answers again.
 use super::{Fault, Proof, World, probe};
-use crate::cluster::NodeState;
+use crate::cluster::Phase;
 use async_trait::async_trait;
 
 pub(super) struct NodePause {
@@ -35,10 +35,8 @@ impl Fault for NodePause {
         let mut proofs = Vec::new();
         for node in &self.nodes {
             let proof = probe::retry(|| async {
-                match world.cluster.node_state(*node).await {
-                    NodeState::Stopped { proof } => Ok(proof),
-                    other => Err(format!("{} is {other:?}", world.cluster.node_name(*node))),
-                }
+                let state = world.cluster.node_state(*node).await;
+                if state.phase == Phase::Stopped { Ok(state.proof) } else { Err(state.proof) }
             })
             .await?;
             if probe::command(world.cluster.direct(*node), "PING", probe::ANSWER).await.is_ok() {

@@ -215,6 +215,20 @@ pub fn summarise(dir: &Path) -> Result<Summary, ReportError> {
     Ok(assemble(dir, &plan, scan, verdict))
 }
 
+/// Summarise a history that was judged elsewhere, against `expect`; there need be no results folder around it.
+///
+/// # Errors
+/// When the history cannot be read.
+pub fn of_history(
+    history: &Path,
+    verdict: Verdict,
+    expect: &BTreeMap<String, Expect>,
+) -> Result<Summary, ReportError> {
+    let mut scan = scan::scan(history)?;
+    scan.header.expect.clone_from(expect);
+    Ok(assemble(history, &toml::Table::new(), scan, verdict))
+}
+
 fn assemble(dir: &Path, plan: &toml::Table, scan: Scan, verdict: Verdict) -> Summary {
     let (load_from, load_to) = scan.load();
     let load_ns = load_to - load_from;

@@ -113,6 +113,25 @@ pub fn setup(s: &Summary) -> String {
     parts.join(" · ")
 }
 
+/// `plain-del, seed 7: as expected; ownership 3, overrun 1; 34 grants`.
+pub fn one_line(s: &Summary) -> String {
+    let found: Vec<String> =
+        s.violated().iter().map(|(c, _)| format!("{} {}", c.name, c.count)).collect();
+    let found = if found.is_empty() { "nothing found".to_owned() } else { found.join(", ") };
+    let mut line = format!(
+        "{}, seed {}: {}; {found}; {}",
+        s.setup.workload,
+        s.setup.seed,
+        judgement(run_judgement(s)),
+        plural(s.grants, "grant")
+    );
+    for reason in &s.verdict.reasons {
+        line.push_str("; ");
+        line.push_str(reason);
+    }
+    line
+}
+
 /// `1 node`, `5 nodes`.
 pub fn plural(n: u64, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })

@@ -3,7 +3,7 @@
 //! Owns the live picture that roles (`holder`, `waiter`) and triggers are resolved against. Must not know how faults
 //! are made. Workers tell it each operation as they record it; the nemesis waits on it.
 use crate::plan::Trigger;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -65,6 +65,7 @@ pub struct Board {
     waiting: RefCell<BTreeSet<(String, u32)>>,
     rules: RefCell<Vec<Rule>>,
     bitten: RefCell<BTreeSet<String>>,
+    bites: Cell<u64>,
     slow: RefCell<BTreeMap<(String, u32), (Duration, oneshot::Sender<Duration>)>>,
     delayed: RefCell<BTreeMap<String, (Duration, Option<oneshot::Sender<Duration>>)>>,
 }
@@ -81,6 +82,12 @@ impl Board {
     /// Says that a fault has bitten, which arms the rules that stand `after` it.
     pub fn bit(&self, fault: &str) {
         self.bitten.borrow_mut().insert(fault.to_owned());
+        self.bites.set(self.bites.get() + 1);
+    }
+
+    /// How often a fault has bitten.
+    pub fn bites(&self) -> u64 {
+        self.bites.get()
     }
 
     /// Takes in one operation, and waits while a fault that it triggered is being injected.

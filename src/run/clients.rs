@@ -44,7 +44,7 @@ pub struct Clients {
     recipe: Recipe,
     clock: Clock,
     recorder: Recorder,
-    reaper: Rc<Reaper>,
+    reaper: Reaper,
     notices: mpsc::UnboundedSender<Notice>,
     grants: Option<Rc<Grants>>,
     /// What the library says of itself.
@@ -60,7 +60,7 @@ impl Clients {
         recipe: Recipe,
         clock: Clock,
         recorder: Recorder,
-        reaper: Rc<Reaper>,
+        reaper: Reaper,
         grants: Option<Rc<Grants>>,
     ) -> Result<Rc<Self>, ClientError> {
         let (notices, inbox) = mpsc::unbounded_channel();

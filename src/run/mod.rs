@@ -51,7 +51,7 @@ pub enum RunError {
     #[error(transparent)]
     Cluster(#[from] ClusterError),
     /// A client did not start or did not speak the protocol.
-    #[error("client {0}")]
+    #[error(transparent)]
     Client(#[from] ClientError),
     /// The observer could not look at a server.
     #[error(transparent)]
@@ -81,7 +81,7 @@ pub async fn run(session: &Session, plan: Rc<Plan>, prefix: &str, root: &Path, p
     let outcome = stage.play(progress).await;
     session.save_logs(&dir).await;
     outcome.map_err(broken)?;
-    progress.phase("check");
+    progress.phase("check", None);
     let verdict = check(&dir).await?;
     let bytes = serde_json::to_vec_pretty(&verdict).map_err(|e| broken(e.into()))?;
     results::write_atomically(&dir.join("verdict.json"), &bytes).map_err(broken)?;
@@ -114,7 +114,7 @@ impl Stage {
         dir: &Path,
         progress: &Progress,
     ) -> Result<Self, RunError> {
-        progress.phase("clients");
+        progress.phase("clients", None);
         let clock = Clock::start();
         let history = dir.join("history.jsonl");
         let mut versions = session.cluster.versions();
@@ -156,12 +156,13 @@ impl Stage {
             () = self.phases(progress) => Ok(()),
             error = recorder.failure() => Err(error),
         };
-        self.world.clients.shutdown(Duration::from_millis(500)).await;
-        self.hiccups.stop();
-        self.phase("end");
+        let Self { world, hiccups, writer, .. } = self;
+        world.clients.shutdown(Duration::from_millis(500)).await;
+        hiccups.stop().await;
+        say_phase(&world, "end");
         recorder.flush();
-        self.writer.abort();
-        let world = Rc::try_unwrap(self.world).ok();
+        writer.abort();
+        let world = Rc::try_unwrap(world).ok();
         if let Some(observer) = world.and_then(|world| Rc::try_unwrap(world.observer).ok()) {
             observer.stop().await;
         }
@@ -171,15 +172,15 @@ impl Stage {
     async fn phases(&self, progress: &Progress) {
         let load = &self.shared.plan.load;
         self.phase("load");
-        progress.phase("load");
+        progress.phase("load", Some(load.length));
         let nemesis = Nemesis::arm(&self.world);
         let workers = self.start_workers();
         self.wait(load.length, progress).await;
         self.phase("heal");
-        progress.phase("heal");
+        progress.phase("heal", None);
         nemesis.end().await;
         self.phase("tail");
-        progress.phase("tail");
+        progress.phase("tail", Some(load.tail));
         self.wait(load.tail, progress).await;
         self.shared.stop();
         for worker in workers {
@@ -190,7 +191,7 @@ impl Stage {
             }
         }
         self.phase("final");
-        progress.phase("final reads");
+        progress.phase("final reads", None);
         self.world.observer.sample().await;
     }
 
@@ -215,7 +216,7 @@ impl Stage {
         let end = tokio::time::Instant::now() + length;
         loop {
             let now = tokio::time::Instant::now();
-            progress.tick(self.shared.operations.get(), self.shared.grants.get());
+            progress.tick(self.shared.operations.get(), self.shared.grants.get(), self.world.board.bites(), 0);
             if now >= end {
                 return;
             }
@@ -224,8 +225,12 @@ impl Stage {
     }
 
     fn phase(&self, name: &str) {
-        self.world.recorder.emit(driver_event(self.world.clock.now(), "phase", |value| value.phase = Some(name.into())));
+        say_phase(&self.world, name);
     }
+}
+
+fn say_phase(world: &World, name: &str) {
+    world.recorder.emit(driver_event(world.clock.now(), "phase", |value| value.phase = Some(name.into())));
 }
 
 fn say_library(recorder: &Recorder, clock: Clock, clients: &Clients) {
@@ -285,8 +290,7 @@ fn recipe(plan: &Plan, cluster: &Cluster, prefix: &str, dir: &Path) -> Recipe {
     let mut options: serde_json::Map<String, serde_json::Value> = plan.lock.options.clone().into_iter().collect();
     options.insert("fencing".into(), plan.lock.fencing.into());
     options.insert("connection".into(), serde_json::to_value(plan.lock.connection).unwrap_or_default());
-    options.insert("workers".into(), plan.load.workers.into());
-    Recipe {
+        Recipe {
         spec: ClientSpec {
             name: String::new(),
             argv: argv(plan),
@@ -300,6 +304,7 @@ fn recipe(plan: &Plan, cluster: &Cluster, prefix: &str, dir: &Path) -> Recipe {
             prefix: prefix.to_owned(),
             retry_ms: millis(plan.lock.retry),
             node_timeout_ms: millis(plan.lock.node_timeout),
+            workers: plan.load.workers,
             lock: plan.lock.name.clone(),
             options,
         },
