@@ -39,14 +39,15 @@ pub fn main(args: &Args) -> Exit {
     args.files.iter().fold(Exit::Ok, |exit, file| {
         exit.worst(match check_path(file) {
             Ok(verdict) => {
-                let verdict = verdict.judged_against(&expect);
+                let verdict = verdict.judge_with(&expect);
                 let exit = Exit::of(verdict.outcome, args.unknown);
                 show(args, file, verdict, &expect);
                 exit
             }
             Err(error) => {
                 say::word(&format!("error: {}: {error}", file.display()));
-                if let Some(hint) = error.hint() {
+                {
+                    let hint = error.hint();
                     say::word(&format!("hint: {hint}"));
                 }
                 Exit::Usage

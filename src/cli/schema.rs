@@ -24,8 +24,8 @@ enum What {
 pub fn main(args: &Args) -> Exit {
     let schema = match args.what {
         What::Workload => crate::plan::schema(),
-        What::History => fencepost_checker::history_schema(),
-        What::Verdict => fencepost_checker::verdict_schema(),
+        What::History => fencepost_checker::schema::history(),
+        What::Verdict => fencepost_checker::schema::verdict(),
     };
     match serde_json::to_string_pretty(&schema) {
         Ok(text) => {
