@@ -38,11 +38,6 @@ pub fn error(error: &dyn std::error::Error, hint: Option<&str>) {
     }
 }
 
-/// Whether a person looks at stderr.
-pub fn someone_looks() -> bool {
-    std::io::stderr().is_terminal()
-}
-
 /// How stdout wants its text: colours where a terminal shows them, its width, ASCII where the locale has no UTF-8.
 pub fn style() -> crate::report::Style {
     use anstream::ColorChoice;

@@ -69,7 +69,8 @@ impl Page {
         self.verdict(s);
         self.paragraph(&tables::setup(s), 2);
         if !s.setup.about.is_empty() {
-            self.paragraph(&s.setup.about, 2);
+            let first = s.setup.about.split("\n\n").next().unwrap_or_default();
+            self.paragraph(&first.replace('\n', " "), 2);
         }
         self.examples(&[s], false);
         self.section("checks", &tables::checks(s));

@@ -66,6 +66,7 @@ pub struct Board {
     rules: RefCell<Vec<Rule>>,
     bitten: RefCell<BTreeSet<String>>,
     bites: Cell<u64>,
+    doubles: Cell<u64>,
     slow: RefCell<BTreeMap<(String, u32), (Duration, oneshot::Sender<Duration>)>>,
     delayed: RefCell<BTreeMap<String, (Duration, Option<oneshot::Sender<Duration>>)>>,
 }
@@ -83,6 +84,11 @@ impl Board {
     pub fn bit(&self, fault: &str) {
         self.bitten.borrow_mut().insert(fault.to_owned());
         self.bites.set(self.bites.get() + 1);
+    }
+
+    /// How often a lock was granted while another worker had not let go of it: a first sign, before the check.
+    pub fn doubles(&self) -> u64 {
+        self.doubles.get()
     }
 
     /// How often a fault has bitten.
@@ -107,7 +113,11 @@ impl Board {
             }
             ("acquire", "ok") => {
                 self.waiting.borrow_mut().remove(&me);
-                self.holds.borrow_mut().push(hold(seen));
+                let mut holds = self.holds.borrow_mut();
+                if holds.iter().any(|h| h.key == seen.key) {
+                    self.doubles.set(self.doubles.get() + 1);
+                }
+                holds.push(hold(seen));
             }
             ("release", "ok" | "fail" | "info") => {
                 self.holds.borrow_mut().retain(|h| (&h.client, h.worker) != (&me.0, me.1) || h.key != seen.key);

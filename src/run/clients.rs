@@ -17,10 +17,12 @@ use tokio::sync::{Notify, mpsc};
 /// How each client is started and greeted.
 #[derive(Clone)]
 pub struct Recipe {
-    /// Command line, environment names and log folder; `name` and `log` are set a client.
+    /// Command line, environment names and working folder; `name` and `log` are set a client.
     pub spec: ClientSpec,
     /// The handshake; `nodes` is set a client.
     pub init: Init,
+    /// Where each client's standard error is kept.
+    pub logs: std::path::PathBuf,
     /// Link addresses by client name.
     pub links: BTreeMap<String, Vec<std::net::SocketAddr>>,
     /// Bound on the handshake.
@@ -235,7 +237,7 @@ async fn launch(
 ) -> Result<(ClientProcess, About), ClientError> {
     let mut spec = recipe.spec.clone();
     name.clone_into(&mut spec.name);
-    spec.log = spec.dir.join(format!("{name}.log"));
+    spec.log = recipe.logs.join(format!("{name}.log"));
     let mut init = recipe.init.clone();
     init.nodes = recipe.links.get(name).cloned().unwrap_or_default();
     let process = ClientProcess::spawn(spec, clock, reaper, notices.clone())?;

@@ -216,7 +216,8 @@ impl Stage {
         let end = tokio::time::Instant::now() + length;
         loop {
             let now = tokio::time::Instant::now();
-            progress.tick(self.shared.operations.get(), self.shared.grants.get(), self.world.board.bites(), 0);
+            let board = &self.shared.board;
+            progress.tick(self.shared.operations.get(), self.shared.grants.get(), board.bites(), board.doubles());
             if now >= end {
                 return;
             }
@@ -296,8 +297,10 @@ fn recipe(plan: &Plan, cluster: &Cluster, prefix: &str, dir: &Path) -> Recipe {
             argv: argv(plan),
             env: plan.lock.env.clone(),
             log: PathBuf::new(),
-            dir: dir.join("clients"),
+            // Where the harness was started, so that an adapter's path is the one that was typed.
+            dir: std::env::current_dir().unwrap_or_else(|_| ".".into()),
         },
+        logs: dir.join("clients"),
         init: Init {
             nodes: Vec::new(),
             ttl_ms: millis(plan.lock.ttl),

@@ -26,7 +26,6 @@ pub struct Worker {
 }
 
 struct Grant {
-    owner: Option<String>,
     token: Option<u64>,
 }
 
@@ -82,7 +81,7 @@ impl Worker {
                         ..Value::default()
                     };
                     self.complete(EventType::Ok, Completion { f: "acquire", value }, None).await;
-                    return Some(Grant { owner, token });
+                    return Some(Grant { token });
                 }
                 Ok(_) => self.failed("acquire", &Failure { definite: false, code: "bad-answer".into() }).await,
                 Err(failure) => self.failed("acquire", &failure).await,
