@@ -26,7 +26,6 @@ demo: build ## one Redis against Redlock under the same faults
 
 test: ## set up; formatting, lints, all tests, those on containers too
 	@docker/setup.sh -- $(CARGO) build --workspace --all-targets --locked
-	@rm -f target/skipped-container-tests
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	scripts/test.sh

@@ -40,8 +40,8 @@ start_by_hand() {
     local pid=$!
     disown
     if wait_for_engine 60 "$pid"; then return 0; fi
-    say "dockerd did not come up; the end of $LOG:"
-    tail -n 15 "$LOG" >&2
+    say "dockerd did not come up; from the end of $LOG:"
+    tail -n 40 "$LOG" | grep -vE 'level=(debug|info|warning)' | tail -n 5 >&2 || true
     return 1
 }
 

@@ -38,6 +38,8 @@ find_missing() {
     if [ "$(uname -s)" = Linux ]; then
         have pkg-config || missing+=(pkg-config)
         pkg-config --exists openssl 2>/dev/null || missing+=(libssl-dev)
+        # cargo brings its own roots, go does not.
+        [ -d /etc/ssl/certs ] || missing+=(ca-certificates)
     fi
     have redis-server || optional+=(redis-server)
     have redis-benchmark || optional+=(redis-tools)

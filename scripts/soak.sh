@@ -14,13 +14,22 @@ FENCEPOST=target/debug/fencepost
 
 # workload (a file in workloads/, without .toml) | breaks or holds | what it shows
 PROMISES=(
+    "plain-del                  | breaks | holder paused, plain DEL: ownership, explained"
+    "get-then-del               | breaks | GET, then DEL, latency between: ownership"
+    "no-ttl-crash               | breaks | no lease and a killed holder: deadlock"
+    "lua-pause-overrun          | breaks | holder paused past the TTL: overrun, and effects without a fence"
+    "redlock-thin-restart-empty | breaks | Redlock, a node restarted empty while the quorum is thin: service"
+    "none-control               | breaks | no lock at all is caught"
+    "lua-pause-fenced           | holds  | the fence on first access: no effects"
+    "redlock-one-node-killed    | holds  | Redlock, all data kept, one node killed: service"
+    "perfect-control            | holds  | the driver's own lock: nothing"
 )
 
-[ "${#PROMISES[@]}" -gt 0 ] || { echo "soak: no workload is listed" >&2; exit 70; }
 names=()
 for line in "${PROMISES[@]}"; do
     IFS='|' read -r name _ <<<"$line"
     names+=("${name// /}")
+    [ -f "workloads/${name// /}.toml" ] || { echo "soak: workloads/${name// /}.toml is missing" >&2; exit 70; }
 done
 for want in "$@"; do
     if [[ " ${names[*]} " != *" $want "* ]]; then

@@ -7,13 +7,15 @@ cd "$(dirname "$0")/.."
 log=target/test.log
 # A test that needs an engine and finds none adds its name here (tests/common); nobody else writes to it.
 skipped=target/skipped-container-tests
+mkdir -p target
+rm -f "$skipped"
 
 code=0
 cargo test --workspace --locked --no-fail-fast "$@" 2>&1 | tee "$log" || code=$?
 
 echo
 echo "closing lines:"
-grep -E '^test result: ' "$log" || echo "  none: no test ran"
+grep -E '^test result: ' "$log" || { echo "none: no test ran"; exit 1; }
 failed=$(grep -E '^test .* \.\.\. FAILED$' "$log" || true)
 if [ -n "$failed" ]; then printf '%s\n' "$failed"; fi
 awk '/^test result: / { passed += $4; failed += $6; ignored += $8 }
