@@ -164,7 +164,7 @@ impl Cluster {
         let toxiproxy = match Toxiproxy::connect(servers.api()).await {
             Ok(toxiproxy) => toxiproxy,
             Err(e) => {
-                servers.stop().await?;
+                leave(servers.stop().await);
                 return Err(e.into());
             }
         };
@@ -178,7 +178,7 @@ impl Cluster {
         match cluster.connect_links(&spec.clients).await {
             Ok(()) => Ok(cluster),
             Err(e) => {
-                cluster.stop().await?;
+                leave(cluster.stop().await);
                 Err(e)
             }
         }
@@ -404,6 +404,13 @@ impl Servers {
             Self::Local(l) => l.stop(),
             Self::Docker(d) => d.stop().await,
         }
+    }
+}
+
+/// After a failed start the first error is the one to tell; the reaper removes what is left.
+fn leave(removed: Result<(), ClusterError>) {
+    if let Err(error) = removed {
+        tracing::warn!(%error, "not everything was removed; the reaper tries again");
     }
 }
 
