@@ -60,6 +60,31 @@ fn published_ports_do_as_well() {
     }
 }
 
+/// As without root, or with the engine on another machine: everything by its API.
+#[test]
+fn the_engine_route_does_as_well() {
+    const NAME: &str = "the_engine_route_does_as_well";
+    const ROUTE: &str = "FENCEPOST_ENGINE_ROUTE";
+    if !engine_answers(NAME) {
+        return;
+    }
+    if std::env::var_os(ROUTE).is_some() {
+        runtime().block_on(life(Backend::Docker, "fencepost/redis:8", Reach::Auto));
+        return;
+    }
+    let again = std::process::Command::new(std::env::current_exe().unwrap())
+        .args([NAME, "--exact", "--nocapture"])
+        .env(ROUTE, "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&again.stdout);
+    assert!(
+        again.status.success() && said.contains("route engine"),
+        "{said}"
+    );
+    assert!(said.contains("engine: paused"), "{said}");
+}
+
 #[test]
 fn five_nodes_come_and_go_quickly() {
     if !engine_answers("five_nodes_come_and_go_quickly") {

@@ -16,6 +16,7 @@
 //! | [`local`] | servers as child processes |
 //! | [`docker`] | servers as containers in a network of their own |
 //! | [`toxiproxy`] | the one file that talks to Toxiproxy |
+//! | [`toxic`] | toxics and Toxiproxy's errors, as types |
 //! | [`probe`] | PING and INFO, the proof of readiness |
 //! | [`tools`] | programs and ports of this machine |
 //! | [`error`] | [`ClusterError`] |
@@ -24,10 +25,12 @@ pub mod error;
 mod local;
 pub mod probe;
 mod tools;
+pub mod toxic;
 pub mod toxiproxy;
 
 pub use error::ClusterError;
-pub use toxiproxy::{ProxyState, Toxic, ToxicKind, Toxiproxy, ToxiproxyError};
+pub use toxic::{ProxyState, Toxic, ToxicKind, ToxiproxyError};
+pub use toxiproxy::Toxiproxy;
 
 use crate::plan::{ClusterPlan, Persistence, RestartData, Topology};
 use crate::reaper::{Reaper, engine};
