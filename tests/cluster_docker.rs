@@ -6,7 +6,7 @@ mod common;
 use common::{Harness, life, reaper, run_id, runtime, spec, until, victim};
 use fencepost::cluster::{Backend, Cluster, ClusterError, resolve};
 use fencepost::plan::{Persistence, Reach};
-use fencepost::reaper::{engine, owner};
+use fencepost::reaper::{Clean, clean, engine, owner};
 use std::io::Write;
 use std::time::{Duration, Instant};
 
@@ -60,6 +60,31 @@ fn published_ports_do_as_well() {
     }
 }
 
+/// As without root, or with the engine on another machine: everything by its API.
+#[test]
+fn the_engine_route_does_as_well() {
+    const NAME: &str = "the_engine_route_does_as_well";
+    const ROUTE: &str = "FENCEPOST_ENGINE_ROUTE";
+    if !engine_answers(NAME) {
+        return;
+    }
+    if std::env::var_os(ROUTE).is_some() {
+        runtime().block_on(life(Backend::Docker, "fencepost/redis:8", Reach::Auto));
+        return;
+    }
+    let again = std::process::Command::new(std::env::current_exe().unwrap())
+        .args([NAME, "--exact", "--nocapture"])
+        .env(ROUTE, "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&again.stdout);
+    assert!(
+        again.status.success() && said.contains("route engine"),
+        "{said}"
+    );
+    assert!(said.contains("engine: paused"), "{said}");
+}
+
 #[test]
 fn five_nodes_come_and_go_quickly() {
     if !engine_answers("five_nodes_come_and_go_quickly") {
@@ -106,12 +131,8 @@ fn a_dropped_cluster_leaves_no_container() {
     if !engine_answers("a_dropped_cluster_leaves_no_container") {
         return;
     }
-    let (reaper, run) = (reaper("dropped"), "");
-    let run = if run.is_empty() {
-        reaper.run().to_owned()
-    } else {
-        run.to_owned()
-    };
+    let reaper = reaper("dropped");
+    let run = reaper.run().to_owned();
     runtime().block_on(async {
         let spec = spec(
             Backend::Docker,
@@ -158,4 +179,54 @@ fn what_the_engine_lacks_is_named() {
         assert!(found.is_empty(), "a failed start leaves {found:?}");
         reaper.finish().await;
     });
+}
+
+#[test]
+fn a_start_given_up_half_way_leaves_nothing() {
+    if !engine_answers("a_start_given_up_half_way_leaves_nothing") {
+        return;
+    }
+    for after in [100, 400, 900] {
+        let reaper = reaper("given-up");
+        let run = reaper.run().to_owned();
+        runtime().block_on(async {
+            let spec = spec(
+                Backend::Docker,
+                &reaper,
+                common::plan(3, Persistence::None),
+                1,
+            );
+            let start = Cluster::start(spec, &reaper);
+            let outcome = tokio::time::timeout(Duration::from_millis(after), start).await;
+            println!("given up after {after} ms: {}", outcome.is_err());
+            drop(outcome);
+            reaper.finish().await;
+        });
+        assert_eq!(left(&run), [""; 0]);
+    }
+}
+
+#[test]
+fn clean_removes_containers_that_even_the_reaper_lost() {
+    const NAME: &str = "clean_removes_containers_that_even_the_reaper_lost";
+    if victim(Backend::Docker) || !engine_answers(NAME) {
+        return;
+    }
+    let harness = Harness::start(NAME, &run_id("clean"));
+    let run = harness.run.clone();
+    let kept = clean(Clean::default()).unwrap();
+    assert!(
+        kept.kept.iter().any(|k| k.starts_with(&run)),
+        "its owner lives: {kept:?}"
+    );
+    assert_eq!(left(&run).len(), 5);
+    harness.kill_both();
+    assert_eq!(left(&run).len(), 5, "nobody removed anything");
+    let cleaned = clean(Clean::default()).unwrap();
+    println!("{cleaned:?}");
+    assert!(
+        cleaned.removed.iter().any(|r| r.starts_with(&run)),
+        "{cleaned:?}"
+    );
+    assert!(left(&run).is_empty() && !owner::scratch(&run).exists());
 }

@@ -5,8 +5,7 @@ mod common;
 use common::{Harness, ask, life, reaper, run_id, runtime, spec, until, victim};
 use fencepost::cluster::{Backend, Cluster, ClusterError};
 use fencepost::plan::{Persistence, Reach};
-use fencepost::reaper::owner;
-use fencepost::reaper::procs;
+use fencepost::reaper::{Clean, clean, owner, procs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -146,4 +145,39 @@ fn a_node_that_lives_is_not_started() {
         cluster.stop().await.unwrap();
         reaper.finish().await;
     });
+}
+
+#[test]
+fn clean_removes_what_even_the_reaper_lost() {
+    if victim(Backend::Local) {
+        return;
+    }
+    let harness = Harness::start("clean_removes_what_even_the_reaper_lost", &run_id("clean"));
+    let run = harness.run.clone();
+    let scratch = owner::scratch(&run).canonicalize().unwrap();
+    let before = processes_below(&scratch);
+    let kept = clean(Clean::default()).unwrap();
+    assert!(
+        kept.kept.iter().any(|k| k.starts_with(&run)),
+        "its owner lives: {kept:?}"
+    );
+    harness.kill_both();
+    assert_eq!(processes_below(&scratch), before, "nobody removed anything");
+    let cleaned = clean(Clean::default()).unwrap();
+    println!("{cleaned:?}");
+    assert!(
+        cleaned.removed.iter().any(|r| r.starts_with(&run)),
+        "{cleaned:?}"
+    );
+    assert!(!scratch.exists());
+    assert!(
+        before
+            .iter()
+            .all(|&p| procs::stat(p).is_none_or(|s| !s.alive()))
+    );
+    let again = clean(Clean::default()).unwrap();
+    assert!(
+        !again.removed.iter().any(|r| r.starts_with(&run)),
+        "once is enough: {again:?}"
+    );
 }

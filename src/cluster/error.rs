@@ -143,6 +143,10 @@ impl ClusterError {
             Self::Engine(_) => {
                 Some("run `make setup`, start the engine, or use `--backend local`".to_owned())
             }
+            Self::Refused { why, .. } if why.contains("address pool") => Some(
+                "the engine has no network left; `fencepost clean` or `docker network prune` frees some"
+                    .to_owned(),
+            ),
             Self::Image(image) if image.starts_with("fencepost/") => {
                 Some("run `make setup`, which builds it".to_owned())
             }

@@ -16,6 +16,7 @@
 //! | [`local`] | servers as child processes |
 //! | [`docker`] | servers as containers in a network of their own |
 //! | [`toxiproxy`] | the one file that talks to Toxiproxy |
+//! | [`toxic`] | toxics and Toxiproxy's errors, as types |
 //! | [`probe`] | PING and INFO, the proof of readiness |
 //! | [`tools`] | programs and ports of this machine |
 //! | [`error`] | [`ClusterError`] |
@@ -24,10 +25,12 @@ pub mod error;
 mod local;
 pub mod probe;
 mod tools;
+pub mod toxic;
 pub mod toxiproxy;
 
 pub use error::ClusterError;
-pub use toxiproxy::{ProxyState, Toxic, ToxicKind, Toxiproxy, ToxiproxyError};
+pub use toxic::{ProxyState, Toxic, ToxicKind, ToxiproxyError};
+pub use toxiproxy::Toxiproxy;
 
 use crate::plan::{ClusterPlan, Persistence, RestartData, Topology};
 use crate::reaper::{Reaper, engine};
@@ -164,7 +167,7 @@ impl Cluster {
         let toxiproxy = match Toxiproxy::connect(servers.api()).await {
             Ok(toxiproxy) => toxiproxy,
             Err(e) => {
-                servers.stop().await?;
+                leave(servers.stop().await);
                 return Err(e.into());
             }
         };
@@ -178,7 +181,7 @@ impl Cluster {
         match cluster.connect_links(&spec.clients).await {
             Ok(()) => Ok(cluster),
             Err(e) => {
-                cluster.stop().await?;
+                leave(cluster.stop().await);
                 Err(e)
             }
         }
@@ -404,6 +407,13 @@ impl Servers {
             Self::Local(l) => l.stop(),
             Self::Docker(d) => d.stop().await,
         }
+    }
+}
+
+/// After a failed start the first error is the one to tell; the reaper removes what is left.
+fn leave(removed: Result<(), ClusterError>) {
+    if let Err(error) = removed {
+        tracing::warn!(%error, "not everything was removed; the reaper tries again");
     }
 }
 

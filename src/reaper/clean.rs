@@ -173,10 +173,13 @@ async fn remove(
         }));
     }
     for dir in &left.dirs {
-        std::fs::remove_dir_all(dir).map_err(|source| CleanError::Folder {
-            path: dir.clone(),
-            source,
-        })?;
+        // Gone is as good as removed: a reaper may be at it too.
+        if let Err(source) = std::fs::remove_dir_all(dir)
+            && source.kind() != std::io::ErrorKind::NotFound
+        {
+            let path = dir.clone();
+            return Err(CleanError::Folder { path, source });
+        }
         things.push(format!("folder {}", dir.display()));
     }
     Ok(())

@@ -10,11 +10,13 @@ use bollard::query_parameters::{
 };
 use futures_util::future::join_all;
 use std::collections::HashMap;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 use thiserror::Error;
 
 /// Bound on the first answer of the engine.
 const ANSWER: Duration = Duration::from_secs(5);
+/// Bound on any later answer; the slowest asked for is a container's start on a loaded machine.
+const CALL: Duration = Duration::from_secs(30);
 /// Bound on the removal of one container or network.
 const REMOVE: Duration = Duration::from_secs(10);
 
@@ -61,7 +63,7 @@ pub async fn connect() -> Result<Docker, SweepError> {
         .await
         .map_err(|e| unreachable(&e))?;
     match tokio::time::timeout(ANSWER, docker.negotiate_version()).await {
-        Ok(Ok(docker)) => Ok(docker),
+        Ok(Ok(docker)) => Ok(docker.with_timeout(CALL)),
         Ok(Err(e)) => Err(unreachable(&e)),
         Err(_) => Err(unreachable(&format!("silent for {ANSWER:?}"))),
     }
@@ -132,7 +134,7 @@ async fn remove_one(docker: &Docker, found: &Found) -> Result<(), SweepError> {
     let what = format!("remove {}", found.name);
     let call = async {
         if found.network {
-            docker.remove_network(&found.id).await
+            remove_network(docker, &found.id).await
         } else {
             remove_container(docker, &found.id).await
         }
@@ -145,6 +147,19 @@ async fn remove_one(docker: &Docker, found: &Found) -> Result<(), SweepError> {
             what,
             why: format!("no answer for {REMOVE:?}"),
         }),
+    }
+}
+
+/// A network that still has endpoints (403) is tried again: its containers may be on their way out by another's hand.
+async fn remove_network(docker: &Docker, id: &str) -> Result<(), EngineError> {
+    let end = Instant::now() + REMOVE / 2;
+    loop {
+        match docker.remove_network(id).await {
+            Err(EngineError::DockerResponseServerError {
+                status_code: 403, ..
+            }) if Instant::now() < end => tokio::time::sleep(Duration::from_millis(20)).await,
+            other => return other,
+        }
     }
 }
 

@@ -149,6 +149,11 @@ impl Reaper {
         self.tell("sweep-docker");
     }
 
+    /// Requests to the engine were given up half way, and what they make may come later: the end must wait for it.
+    pub(crate) fn unsettled(&self) {
+        self.tell("unsettled");
+    }
+
     /// The orderly end: what is still announced is removed, and the reaper exits. Clones of this handle fall silent.
     pub async fn finish(self) {
         self.tell("bye");

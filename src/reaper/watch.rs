@@ -24,6 +24,7 @@ struct Watch {
     dirs: Vec<PathBuf>,
     docker: bool,
     orderly: bool,
+    unsettled: bool,
 }
 
 /// The hidden command `fencepost reaper --run ID --scratch DIR`; `args` are the words after `reaper`.
@@ -106,6 +107,7 @@ impl Watch {
             "sweep-docker" => {
                 self.sweep_docker();
             }
+            "unsettled" => self.unsettled = true,
             "bye" => self.orderly = true,
             _ => {}
         }
@@ -114,7 +116,7 @@ impl Watch {
     /// Remove everything; true: nothing is left.
     fn remove_all(&mut self) -> bool {
         let mut clean = self.end_groups();
-        if self.orderly {
+        if self.orderly && !self.unsettled {
             clean &=
                 !self.docker || self.sweep_docker() == Some(0) || self.sweep_docker() == Some(0);
         } else {

@@ -249,6 +249,28 @@ impl Harness {
         }
     }
 
+    /// The harness's reaper, by what its command line says.
+    fn reaper(&self) -> fencepost::reaper::procs::Stat {
+        let wanted = format!("reaper\0--run\0{}\0", self.run);
+        fencepost::reaper::procs::all()
+            .into_iter()
+            .find(|s| {
+                let words = std::fs::read(format!("/proc/{}/cmdline", s.pid)).unwrap_or_default();
+                String::from_utf8_lossy(&words).contains(&wanted)
+            })
+            .unwrap()
+    }
+
+    /// SIGKILL to the reaper, then to the harness: nobody is left to clean up.
+    pub fn kill_both(self) {
+        let reaper = self.reaper();
+        assert!(fencepost::reaper::procs::kill_group(
+            reaper.group,
+            reaper.start
+        ));
+        self.kill();
+    }
+
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();

@@ -75,12 +75,14 @@ impl Docker {
             Image::look(&engine, &spec.plan.toxiproxy_image).await?,
         ];
         reaper.watch_docker();
+        let mut under_way = UnderWay(Some(reaper));
         let mut outcome =
             Self::attempt(&engine, &images, spec, nodes, reaper, spec.plan.reach).await;
         if spec.plan.reach == Reach::Auto && matches!(outcome, Ok(Started::OutOfReach)) {
             engine::sweep(&engine, &spec.run).await?;
             outcome = Self::attempt(&engine, &images, spec, nodes, reaper, Reach::Published).await;
         }
+        under_way.0 = None;
         match outcome {
             Ok(Started::Whole(docker)) => Ok(*docker),
             Ok(Started::OutOfReach) => {
@@ -365,6 +367,17 @@ impl Docker {
     }
 }
 
+/// Dropped with a start that is given up half way (Ctrl-C): the engine still works on requests that nobody awaits.
+struct UnderWay<'a>(Option<&'a Reaper>);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        if let Some(reaper) = self.0 {
+            reaper.unsettled();
+        }
+    }
+}
+
 enum Started {
     Whole(Box<Docker>),
     OutOfReach,
@@ -420,26 +433,27 @@ impl Node {
     async fn ready(&self, engine: &Engine, published: bool) -> Result<(), ClusterError> {
         let since = Instant::now();
         loop {
-            let live = self.live.borrow().clone();
-            let at = address(&live, PORT, published);
+            let at = address(&self.live.borrow(), PORT, published);
             let pong = probe::until_pong(at, Duration::from_millis(500), || None).await;
-            let Err(why) = pong else { return Ok(()) };
-            let now = self.recipe.look(engine, &live.id).await?;
-            if !now.running || since.elapsed() >= READY {
-                let why = if now.running {
-                    why
-                } else {
-                    "its container ended".to_owned()
-                };
-                return Err(ClusterError::NotReady {
-                    node: self.name.clone(),
-                    waited: since.elapsed(),
-                    why,
-                    log: container::log_tail(engine, &live.id).await,
-                });
-            }
-            // Looked at in the very moment of its start, it may have had no address yet.
+            // Looked at in the moment of its start, it may have had no address yet, or a shell for its process.
+            let now = self.recipe.look(engine, &self.id()).await?;
+            let running = now.running;
             self.live.replace(now);
+            let why = match pong {
+                Ok(()) if running => return Ok(()),
+                Err(why) if running && since.elapsed() < READY => {
+                    tracing::trace!("{} is not ready: {why}", self.name);
+                    continue;
+                }
+                Err(why) if running => why,
+                _ => "its container ended".to_owned(),
+            };
+            return Err(ClusterError::NotReady {
+                node: self.name.clone(),
+                waited: since.elapsed(),
+                why,
+                log: container::log_tail(engine, &self.id()).await,
+            });
         }
     }
 
