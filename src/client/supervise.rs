@@ -27,6 +27,8 @@ const LOG_MAX: usize = 4 << 20;
 const BABBLE_MAX: usize = 16 << 20;
 /// Characters shown of what a client sent.
 const SHOWN_MAX: usize = 160;
+/// Characters shown of a message meant for people.
+const MESSAGE_MAX: usize = 1000;
 
 /// A process that was just started.
 pub(super) struct Started {
@@ -162,7 +164,7 @@ async fn input_closed(inner: &Inner) {
     let expected = inner.closed.replace(true);
     let at = inner.clock.now();
     if !ends_soon(inner).await && !expected {
-        inner.misbehaved(at, "closed its standard input and lives on");
+        inner.tell(at, "closed its standard input and lives on");
     }
 }
 
@@ -189,7 +191,7 @@ async fn read(inner: Rc<Inner>, pipe: pipe::Receiver) {
         }
         if lines.babble > BABBLE_MAX && !dead {
             let at = inner.clock.now();
-            inner.misbehaved(at, "babbled 16 MiB that answer nothing; killed");
+            inner.tell(at, "babbled 16 MiB that answer nothing; killed");
             inner.kill();
             ended(&inner).await;
         }
@@ -209,7 +211,7 @@ async fn read(inner: Rc<Inner>, pipe: pipe::Receiver) {
     let expected = inner.closed.get();
     inner.fail_all();
     if !ends_soon(&inner).await && !expected {
-        inner.misbehaved(at, "closed its standard output and lives on");
+        inner.tell(at, "closed its standard output and lives on");
     }
 }
 
@@ -353,7 +355,7 @@ fn answered(inner: &Inner, waiting: Waiting, line: &AnswerLine<'_>, raw: &[u8], 
                 _ => Err(refused(Op::Other)).map_err(|mut failure: Failure| {
                     if !line.message.is_empty() {
                         failure.code += ": ";
-                        failure.code += &shown(line.message.as_bytes());
+                        failure.code += &escaped(line.message.as_bytes(), MESSAGE_MAX);
                     }
                     failure
                 }),
@@ -383,19 +385,26 @@ fn refusal(inner: &Inner, op: Op, line: &AnswerLine<'_>, at: u64) -> Failure {
     Failure { definite, code }
 }
 
-/// What a client sent, for people: bounded, control characters escaped.
+/// What a client sent, for people.
 fn shown(bytes: &[u8]) -> String {
-    let head = &bytes[..bytes.len().min(4 * SHOWN_MAX)];
+    format!("`{}`", escaped(bytes, SHOWN_MAX))
+}
+
+/// At most `max` characters, control characters escaped.
+fn escaped(bytes: &[u8], max: usize) -> String {
+    let head = &bytes[..bytes.len().min(4 * max)];
     let text = String::from_utf8_lossy(head);
-    let mut shown: String = text
-        .chars()
-        .take(SHOWN_MAX)
-        .flat_map(char::escape_debug)
-        .collect();
-    if text.chars().nth(SHOWN_MAX).is_some() || head.len() < bytes.len() {
+    let mut shown = String::new();
+    for c in text.chars().take(max) {
+        match c {
+            '"' | '\'' => shown.push(c),
+            c => shown.extend(c.escape_debug()),
+        }
+    }
+    if text.chars().nth(max).is_some() || head.len() < bytes.len() {
         shown.push('…');
     }
-    format!("`{shown}`")
+    shown
 }
 
 /// Keep the beginning of standard error, and read on so that the client is never held up by it.
