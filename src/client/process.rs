@@ -454,12 +454,13 @@ impl Inner {
         let _ = self.notices.send(notice);
     }
 
-    /// Tell of a misbehaviour; after [`MISBEHAVED_MAX`] of them nothing more is told.
-    pub(super) fn misbehaved(&self, at: u64, what: &str) {
+    /// Tell of a misbehaviour; after [`MISBEHAVED_MAX`] of them nothing more is told,
+    /// nor put in words.
+    pub(super) fn misbehaved(&self, at: u64, what: impl FnOnce() -> String) {
         let count = self.misbehaved.get();
         self.misbehaved.set(count.saturating_add(1));
         match count.cmp(&MISBEHAVED_MAX) {
-            Ordering::Less => self.tell(at, what),
+            Ordering::Less => self.tell(at, &what()),
             Ordering::Equal => self.tell(at, "misbehaves on; not reported any more"),
             Ordering::Greater => {}
         }

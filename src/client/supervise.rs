@@ -25,6 +25,8 @@ const LAST_READS: u32 = 16;
 const LOG_MAX: usize = 4 << 20;
 /// Bytes that answer nothing, in a row, after which a client is killed.
 const BABBLE_MAX: usize = 16 << 20;
+/// What a line that answers nothing costs beside its bytes, so that empty lines are no way out.
+const LINE_COST: usize = 64;
 /// Characters shown of what a client sent.
 const SHOWN_MAX: usize = 160;
 /// Characters shown of a message meant for people.
@@ -244,6 +246,8 @@ impl Lines {
             };
             if answered {
                 self.babble = 0;
+            } else {
+                self.babble += LINE_COST;
             }
         }
         self.keep(inner, chunk, at);
@@ -254,11 +258,12 @@ impl Lines {
             return;
         }
         if self.carry.len() + part.len() > LINE_MAX {
-            let what = format!(
-                "sent a line longer than 1 MiB, beginning {}",
-                shown(&self.carry)
-            );
-            inner.misbehaved(at, &what);
+            inner.misbehaved(at, || {
+                format!(
+                    "sent a line longer than 1 MiB, beginning {}",
+                    shown(&self.carry)
+                )
+            });
             self.carry = Vec::new();
             self.skipping = true;
         } else {
@@ -275,16 +280,16 @@ fn take_line(inner: &Inner, line: &[u8], at: u64) -> bool {
     let answer: AnswerLine<'_> = match serde_json::from_slice(line) {
         Ok(answer) => answer,
         Err(e) => {
-            let what = format!("sent a line that is no answer ({e}): {}", shown(line));
-            inner.misbehaved(at, &what);
+            inner.misbehaved(at, || {
+                format!("sent a line that is no answer ({e}): {}", shown(line))
+            });
             return false;
         }
     };
     match (answer.id, &*answer.kind) {
         (None, "lost") => lost(inner, &answer, line, at),
         (None, _) => {
-            let what = format!("sent a line without id: {}", shown(line));
-            inner.misbehaved(at, &what);
+            inner.misbehaved(at, || format!("sent a line without id: {}", shown(line)));
             false
         }
         (Some(id), _) => match inner.take(id) {
@@ -294,11 +299,10 @@ fn take_line(inner: &Inner, line: &[u8], at: u64) -> bool {
             }
             None if inner.take_late(id) => true,
             None => {
-                let what = format!(
+                inner.misbehaved(at, || format!(
                     "answered request {id}, which is not open (never sent, or answered before): {}",
                     shown(line)
-                );
-                inner.misbehaved(at, &what);
+                ));
                 false
             }
         },
@@ -316,15 +320,16 @@ fn lost(inner: &Inner, answer: &AnswerLine<'_>, line: &[u8], at: u64) -> bool {
             at,
         });
     } else {
-        let what = format!("sent `lost` without worker or key: {}", shown(line));
-        inner.misbehaved(at, &what);
+        inner.misbehaved(at, || {
+            format!("sent `lost` without worker or key: {}", shown(line))
+        });
     }
     false
 }
 
 fn answered(inner: &Inner, waiting: Waiting, line: &AnswerLine<'_>, raw: &[u8], at: u64) {
     let bad = |why: &str| {
-        inner.misbehaved(at, &format!("sent a bad answer ({why}): {}", shown(raw)));
+        inner.misbehaved(at, || format!("sent a bad answer ({why}): {}", shown(raw)));
         Failure {
             definite: false,
             code: "bad-answer".to_owned(),
@@ -378,9 +383,9 @@ fn refusal(inner: &Inner, op: Op, line: &AnswerLine<'_>, at: u64) -> Failure {
     let said = line.kind == "fail";
     let definite = said && definite(&code, op);
     if said && !definite {
-        let what =
-            format!("said `fail` with `{code}`, which is not definite here; taken as `info`");
-        inner.misbehaved(at, &what);
+        inner.misbehaved(at, || {
+            format!("said `fail` with `{code}`, which is not definite here; taken as `info`")
+        });
     }
     Failure { definite, code }
 }
@@ -430,7 +435,7 @@ async fn keep_log(inner: Rc<Inner>, pipe: pipe::Receiver, mut log: File) {
         let _ = log.write_all(&chunk[..keep]);
         if keep > 0 && kept + keep == LOG_MAX {
             let _ = log.write_all(b"\n[the rest was dropped: only the first 4 MiB are kept]\n");
-            inner.misbehaved(
+            inner.tell(
                 inner.clock.now(),
                 "wrote more than 4 MiB to its standard error",
             );
