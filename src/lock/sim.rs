@@ -4,7 +4,7 @@
 //! timed out still has its effect, later. Time passes only when every future waits.
 use super::{CallError, Cmd, Cut, Env, Reply, Script};
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
@@ -181,7 +181,7 @@ struct Inner {
     next: Cell<u64>,
     /// By time, then by order of sending.
     events: RefCell<BTreeMap<(Duration, u64), Event>>,
-    timers: RefCell<BTreeMap<(Duration, u64), ()>>,
+    timers: RefCell<BTreeSet<(Duration, u64)>>,
     answers: RefCell<HashMap<u64, Answer>>,
     tables: RefCell<Vec<Table>>,
     links: RefCell<Vec<Link>>,
@@ -264,7 +264,7 @@ impl World {
     /// Jump to the next event or timer; false when there is none.
     fn step(&self) -> bool {
         let event = self.0.events.borrow().first_key_value().map(|(k, _)| *k);
-        let timer = self.0.timers.borrow().first_key_value().map(|(k, ())| *k);
+        let timer = self.0.timers.borrow().first().copied();
         let Some(at) = [event, timer].into_iter().flatten().min() else {
             return false;
         };
@@ -314,7 +314,7 @@ impl Env for World {
     fn sleep(&self, length: Duration) -> impl Future<Output = ()> {
         let end = self.0.now.get() + length;
         let key = (end, self.number());
-        self.0.timers.borrow_mut().insert(key, ());
+        self.0.timers.borrow_mut().insert(key);
         poll_fn(move |cx| {
             if self.0.now.get() >= end {
                 Poll::Ready(())
@@ -339,8 +339,7 @@ impl Env for World {
         let cmd = OwnedCmd::from(cmd);
         let arrive = |after| self.later(after, Event::Arrive { node, cmd, slot });
         match link {
-            Link::Takes(there, _) => arrive(there),
-            Link::AnswerLost(there) => arrive(there),
+            Link::Takes(there, _) | Link::AnswerLost(there) => arrive(there),
             Link::RequestLost => {}
             Link::Refused => {
                 let answer = Err(CallError::NotSent(Cut::Refused));
