@@ -4,7 +4,7 @@
 //! timed out still has its effect, later. Time passes only when every future waits.
 use super::{CallError, Cmd, Cut, Env, Reply, Script};
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
@@ -113,8 +113,8 @@ impl From<Cmd<'_>> for OwnedCmd {
 /// One server's keys: value and the moment of expiry.
 #[derive(Debug, Default)]
 struct Table {
-    keys: HashMap<String, (String, Option<Duration>)>,
-    counters: HashMap<String, i64>,
+    keys: BTreeMap<String, (String, Option<Duration>)>,
+    counters: BTreeMap<String, i64>,
 }
 
 impl Table {
@@ -182,7 +182,7 @@ struct Inner {
     /// By time, then by order of sending.
     events: RefCell<BTreeMap<(Duration, u64), Event>>,
     timers: RefCell<BTreeSet<(Duration, u64)>>,
-    answers: RefCell<HashMap<u64, Answer>>,
+    answers: RefCell<BTreeMap<u64, Answer>>,
     tables: RefCell<Vec<Table>>,
     links: RefCell<Vec<Link>>,
     sent: RefCell<Vec<(usize, String)>>,
