@@ -180,7 +180,7 @@ impl UserLock for Builtin {
                 })
             }
             Err(error) => {
-                let refusal = refusal(error);
+                let refusal = refusal(&error);
                 if definite(&refusal.code, Op::Acquire) {
                     open.forget(worker, key);
                 }
@@ -200,7 +200,7 @@ impl UserLock for Builtin {
         };
         let env = open.env(worker);
         let done = open.lock.release(&env, &open.name(key), held).await;
-        let done = done.map_err(refusal);
+        let done = done.map_err(|error| refusal(&error));
         if done.is_ok() || done.as_ref().is_err_and(|r| definite(&r.code, Op::Release)) {
             open.forget(worker, key);
         }
@@ -227,7 +227,7 @@ impl UserLock for Builtin {
             .lock
             .extend(&env, &open.name(key), held, ttl)
             .await
-            .map_err(refusal)?;
+            .map_err(|error| refusal(&error))?;
         // Released or acquired anew in the meantime: then there is nothing to write down.
         if open
             .record(worker, key)
@@ -249,8 +249,8 @@ impl UserLock for Builtin {
 }
 
 /// The published code of a lock's error.
-fn refusal(error: LockError) -> Refusal {
-    let code = match &error {
+fn refusal(error: &LockError) -> Refusal {
+    let code = match error {
         LockError::Held => "held",
         LockError::NotOwner => "not-owner",
         LockError::LeaseOver => "lease-over",

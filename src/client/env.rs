@@ -88,18 +88,8 @@ impl WorkerEnv {
     fn script(&self, script: Script<'_>, by_hash: bool) -> redis::Cmd {
         let id = script.id();
         let hash = self.shared.hashes[id as usize].get().filter(|_| by_hash);
-        let mut cmd = match hash {
-            Some(hash) => {
-                let mut cmd = redis::cmd("EVALSHA");
-                cmd.arg(hash);
-                cmd
-            }
-            None => {
-                let mut cmd = redis::cmd("EVAL");
-                cmd.arg(id.text());
-                cmd
-            }
-        };
+        let mut cmd = redis::cmd(if hash.is_some() { "EVALSHA" } else { "EVAL" });
+        cmd.arg(hash.map_or(id.text(), String::as_str));
         let (key, second) = script.keys();
         cmd.arg(1 + usize::from(second.is_some()))
             .arg(key)

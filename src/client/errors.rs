@@ -267,6 +267,7 @@ pub fn server_code(word: &str) -> &'static str {
 
 /// The table as Markdown, as it stands in PROTOCOL.md.
 pub fn markdown() -> String {
+    use std::fmt::Write;
     let cell = |says| match says {
         Fail => "fail",
         Info => "info",
@@ -276,7 +277,8 @@ pub fn markdown() -> String {
         String::from("| code | acquire | release | extend | meaning |\n|---|---|---|---|---|\n");
     for row in ERRORS {
         let cells = [row.acquire, row.release, row.extend].map(cell).join(" | ");
-        text += &format!("| `{}` | {cells} | {} |\n", row.code, row.meaning);
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "| `{}` | {cells} | {} |", row.code, row.meaning);
     }
     text
 }

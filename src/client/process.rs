@@ -15,6 +15,7 @@ use crate::reaper::{self, Reaper};
 use crate::record::Clock;
 use nix::sys::signal::Signal;
 use std::cell::{Cell, RefCell};
+use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -453,15 +454,21 @@ impl Inner {
         let _ = self.notices.send(notice);
     }
 
-    pub(super) fn misbehaved(&self, at: u64, what: &str) {
+    /// Tell of a misbehaviour; after [`MISBEHAVED_MAX`] of them nothing more is told,
+    /// nor put in words.
+    pub(super) fn misbehaved(&self, at: u64, what: impl FnOnce() -> String) {
         let count = self.misbehaved.get();
         self.misbehaved.set(count.saturating_add(1));
-        let what = match count.cmp(&MISBEHAVED_MAX) {
-            std::cmp::Ordering::Less => what.to_owned(),
-            std::cmp::Ordering::Equal => "misbehaves on; not reported any more".to_owned(),
-            std::cmp::Ordering::Greater => return,
-        };
-        let client = self.name.clone();
+        match count.cmp(&MISBEHAVED_MAX) {
+            Ordering::Less => self.tell(at, &what()),
+            Ordering::Equal => self.tell(at, "misbehaves on; not reported any more"),
+            Ordering::Greater => {}
+        }
+    }
+
+    /// Tell of a misbehaviour that ends the client, however many there were.
+    pub(super) fn tell(&self, at: u64, what: &str) {
+        let (client, what) = (self.name.clone(), what.to_owned());
         self.notice(Notice::Misbehaved { client, at, what });
     }
 }

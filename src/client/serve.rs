@@ -32,7 +32,9 @@ use super::errors::{Op, definite};
 use super::stdio::{Out, stdio};
 use super::wire::{self, About, Init, LINE_MAX, Reply, RequestLine};
 use async_trait::async_trait;
+use futures_util::FutureExt;
 use std::borrow::Cow;
+use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::task::LocalSet;
@@ -201,69 +203,52 @@ async fn handshake<L: UserLock>(
 /// Begin to serve one line; returns the id of a `close`.
 fn start<L: UserLock>(lock: &Rc<L>, line: &[u8], out: &Rc<Out>) -> Option<u64> {
     let request = parse(line, out)?;
-    let RequestLine {
-        id,
-        worker,
-        wait_ms,
-        timeout_ms,
-        ttl_ms,
-        ms,
-        ..
-    } = request;
-    let key = || request.key.clone().into_owned();
-    let (lock, out) = (lock.clone(), out.clone());
+    let (id, worker) = (request.id, request.worker);
     let millis = Duration::from_millis;
+    let done = |validity: Option<Duration>| Reply::Done {
+        validity_ms: validity.map(in_ms),
+    };
+    let key = request.key.clone().into_owned();
+    let (lock, out) = (lock.clone(), out.clone());
     match &*request.op {
         "acquire" => {
-            let key = key();
-            spawn(async move {
-                let wait = millis(wait_ms);
+            let (wait, limit) = (millis(request.wait_ms), millis(request.timeout_ms));
+            spawn(out, id, Op::Acquire, async move {
                 let acquire = lock.acquire(worker, &key, wait);
-                let granted = if timeout_ms == 0 {
-                    acquire.await
+                let granted = if limit.is_zero() {
+                    acquire.await?
                 } else {
-                    tokio::time::timeout(millis(timeout_ms), acquire)
+                    tokio::time::timeout(limit, acquire)
                         .await
-                        .unwrap_or_else(|_| Err(Refusal::new("timeout")))
+                        .map_err(|_| Refusal::new("timeout"))??
                 };
-                let reply = granted.map(|g| Reply::Granted {
-                    owner: g.owner,
-                    validity_ms: g.validity.map(in_ms),
-                    token: g.token,
-                });
-                answer(&out, id, Op::Acquire, reply);
+                Ok(Reply::Granted {
+                    owner: granted.owner,
+                    validity_ms: granted.validity.map(in_ms),
+                    token: granted.token,
+                })
             });
         }
-        "release" => {
-            let key = key();
-            spawn(async move {
-                let done = lock.release(worker, &key).await;
-                let reply = done.map(|()| Reply::Done { validity_ms: None });
-                answer(&out, id, Op::Release, reply);
-            });
-        }
-        "extend" => {
-            let key = key();
-            spawn(async move {
-                let done = lock.extend(worker, &key, millis(ttl_ms)).await;
-                let reply = done.map(|validity| Reply::Done {
-                    validity_ms: validity.map(in_ms),
-                });
-                answer(&out, id, Op::Extend, reply);
-            });
-        }
-        "held" => {
-            let key = key();
-            spawn(async move {
-                let held = lock.held(worker, &key).await.map(Reply::Held);
-                answer(&out, id, Op::Other, held);
-            });
-        }
-        "work" if ms > 0 => spawn(async move {
-            tokio::time::sleep(millis(ms)).await;
-            answer(&out, id, Op::Other, Ok(Reply::Done { validity_ms: None }));
+        "release" => spawn(out, id, Op::Release, async move {
+            lock.release(worker, &key).await.map(|()| done(None))
         }),
-        "work" | "tick" => answer(&out, id, Op::Other, Ok(Reply::Done { validity_ms: None })),
+        "extend" => {
+            let ttl = millis(request.ttl_ms);
+            spawn(out, id, Op::Extend, async move {
+                lock.extend(worker, &key, ttl).await.map(done)
+            });
+        }
+        "held" => spawn(out, id, Op::Other, async move {
+            lock.held(worker, &key).await.map(Reply::Held)
+        }),
+        "work" if request.ms > 0 => {
+            let length = millis(request.ms);
+            spawn(out, id, Op::Other, async move {
+                tokio::time::sleep(length).await;
+                Ok(done(None))
+            });
+        }
+        "work" | "tick" => answer(&out, id, Op::Other, Ok(done(None))),
         "close" => return Some(id),
         "init" => {
             let refusal = Refusal::new("bad-request").because("`init` comes once");
@@ -277,8 +262,22 @@ fn start<L: UserLock>(lock: &Rc<L>, line: &[u8], out: &Rc<Out>) -> Option<u64> {
     None
 }
 
-fn spawn(task: impl Future<Output = ()> + 'static) {
-    tokio::task::spawn_local(task);
+/// Serve a request beside the others. A panic of the lock is an answer too: nobody knows what it had done.
+fn spawn(
+    out: Rc<Out>,
+    id: u64,
+    op: Op,
+    task: impl Future<Output = Result<Reply, Refusal>> + 'static,
+) {
+    tokio::task::spawn_local(async move {
+        let reply = AssertUnwindSafe(task).catch_unwind().await;
+        answer(
+            &out,
+            id,
+            op,
+            reply.unwrap_or_else(|_| Err(Refusal::new("crash"))),
+        );
+    });
 }
 
 fn in_ms(d: Duration) -> f64 {

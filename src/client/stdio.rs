@@ -63,10 +63,8 @@ impl Source {
         match self {
             Source::Pipe(pipe) => loop {
                 pipe.readable().await?;
-                let from = bytes.len();
-                bytes.resize(from + CHUNK, 0);
-                let read = pipe.try_read(&mut bytes[from..]);
-                bytes.truncate(from + *read.as_ref().unwrap_or(&0));
+                bytes.reserve(CHUNK);
+                let read = pipe.try_read_buf(bytes);
                 match read {
                     Err(e) if e.kind() == ErrorKind::WouldBlock => {}
                     read => return read,

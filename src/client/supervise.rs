@@ -25,8 +25,12 @@ const LAST_READS: u32 = 16;
 const LOG_MAX: usize = 4 << 20;
 /// Bytes that answer nothing, in a row, after which a client is killed.
 const BABBLE_MAX: usize = 16 << 20;
+/// What a line that answers nothing costs beside its bytes, so that empty lines are no way out.
+const LINE_COST: usize = 64;
 /// Characters shown of what a client sent.
 const SHOWN_MAX: usize = 160;
+/// Characters shown of a message meant for people.
+const MESSAGE_MAX: usize = 1000;
 
 /// A process that was just started.
 pub(super) struct Started {
@@ -162,7 +166,7 @@ async fn input_closed(inner: &Inner) {
     let expected = inner.closed.replace(true);
     let at = inner.clock.now();
     if !ends_soon(inner).await && !expected {
-        inner.misbehaved(at, "closed its standard input and lives on");
+        inner.tell(at, "closed its standard input and lives on");
     }
 }
 
@@ -189,7 +193,7 @@ async fn read(inner: Rc<Inner>, pipe: pipe::Receiver) {
         }
         if lines.babble > BABBLE_MAX && !dead {
             let at = inner.clock.now();
-            inner.misbehaved(at, "babbled 16 MiB that answer nothing; killed");
+            inner.tell(at, "babbled 16 MiB that answer nothing; killed");
             inner.kill();
             ended(&inner).await;
         }
@@ -209,7 +213,7 @@ async fn read(inner: Rc<Inner>, pipe: pipe::Receiver) {
     let expected = inner.closed.get();
     inner.fail_all();
     if !ends_soon(&inner).await && !expected {
-        inner.misbehaved(at, "closed its standard output and lives on");
+        inner.tell(at, "closed its standard output and lives on");
     }
 }
 
@@ -242,6 +246,8 @@ impl Lines {
             };
             if answered {
                 self.babble = 0;
+            } else {
+                self.babble += LINE_COST;
             }
         }
         self.keep(inner, chunk, at);
@@ -252,11 +258,12 @@ impl Lines {
             return;
         }
         if self.carry.len() + part.len() > LINE_MAX {
-            let what = format!(
-                "sent a line longer than 1 MiB, beginning {}",
-                shown(&self.carry)
-            );
-            inner.misbehaved(at, &what);
+            inner.misbehaved(at, || {
+                format!(
+                    "sent a line longer than 1 MiB, beginning {}",
+                    shown(&self.carry)
+                )
+            });
             self.carry = Vec::new();
             self.skipping = true;
         } else {
@@ -273,16 +280,16 @@ fn take_line(inner: &Inner, line: &[u8], at: u64) -> bool {
     let answer: AnswerLine<'_> = match serde_json::from_slice(line) {
         Ok(answer) => answer,
         Err(e) => {
-            let what = format!("sent a line that is no answer ({e}): {}", shown(line));
-            inner.misbehaved(at, &what);
+            inner.misbehaved(at, || {
+                format!("sent a line that is no answer ({e}): {}", shown(line))
+            });
             return false;
         }
     };
     match (answer.id, &*answer.kind) {
         (None, "lost") => lost(inner, &answer, line, at),
         (None, _) => {
-            let what = format!("sent a line without id: {}", shown(line));
-            inner.misbehaved(at, &what);
+            inner.misbehaved(at, || format!("sent a line without id: {}", shown(line)));
             false
         }
         (Some(id), _) => match inner.take(id) {
@@ -292,11 +299,10 @@ fn take_line(inner: &Inner, line: &[u8], at: u64) -> bool {
             }
             None if inner.take_late(id) => true,
             None => {
-                let what = format!(
+                inner.misbehaved(at, || format!(
                     "answered request {id}, which is not open (never sent, or answered before): {}",
                     shown(line)
-                );
-                inner.misbehaved(at, &what);
+                ));
                 false
             }
         },
@@ -314,15 +320,16 @@ fn lost(inner: &Inner, answer: &AnswerLine<'_>, line: &[u8], at: u64) -> bool {
             at,
         });
     } else {
-        let what = format!("sent `lost` without worker or key: {}", shown(line));
-        inner.misbehaved(at, &what);
+        inner.misbehaved(at, || {
+            format!("sent `lost` without worker or key: {}", shown(line))
+        });
     }
     false
 }
 
 fn answered(inner: &Inner, waiting: Waiting, line: &AnswerLine<'_>, raw: &[u8], at: u64) {
     let bad = |why: &str| {
-        inner.misbehaved(at, &format!("sent a bad answer ({why}): {}", shown(raw)));
+        inner.misbehaved(at, || format!("sent a bad answer ({why}): {}", shown(raw)));
         Failure {
             definite: false,
             code: "bad-answer".to_owned(),
@@ -353,7 +360,7 @@ fn answered(inner: &Inner, waiting: Waiting, line: &AnswerLine<'_>, raw: &[u8], 
                 _ => Err(refused(Op::Other)).map_err(|mut failure: Failure| {
                     if !line.message.is_empty() {
                         failure.code += ": ";
-                        failure.code += &shown(line.message.as_bytes());
+                        failure.code += &escaped(line.message.as_bytes(), MESSAGE_MAX);
                     }
                     failure
                 }),
@@ -376,26 +383,33 @@ fn refusal(inner: &Inner, op: Op, line: &AnswerLine<'_>, at: u64) -> Failure {
     let said = line.kind == "fail";
     let definite = said && definite(&code, op);
     if said && !definite {
-        let what =
-            format!("said `fail` with `{code}`, which is not definite here; taken as `info`");
-        inner.misbehaved(at, &what);
+        inner.misbehaved(at, || {
+            format!("said `fail` with `{code}`, which is not definite here; taken as `info`")
+        });
     }
     Failure { definite, code }
 }
 
-/// What a client sent, for people: bounded, control characters escaped.
+/// What a client sent, for people.
 fn shown(bytes: &[u8]) -> String {
-    let head = &bytes[..bytes.len().min(4 * SHOWN_MAX)];
+    format!("`{}`", escaped(bytes, SHOWN_MAX))
+}
+
+/// At most `max` characters, control characters escaped.
+fn escaped(bytes: &[u8], max: usize) -> String {
+    let head = &bytes[..bytes.len().min(4 * max)];
     let text = String::from_utf8_lossy(head);
-    let mut shown: String = text
-        .chars()
-        .take(SHOWN_MAX)
-        .flat_map(char::escape_debug)
-        .collect();
-    if text.chars().nth(SHOWN_MAX).is_some() || head.len() < bytes.len() {
+    let mut shown = String::new();
+    for c in text.chars().take(max) {
+        match c {
+            '"' | '\'' => shown.push(c),
+            c => shown.extend(c.escape_debug()),
+        }
+    }
+    if text.chars().nth(max).is_some() || head.len() < bytes.len() {
         shown.push('…');
     }
-    format!("`{shown}`")
+    shown
 }
 
 /// Keep the beginning of standard error, and read on so that the client is never held up by it.
@@ -421,7 +435,7 @@ async fn keep_log(inner: Rc<Inner>, pipe: pipe::Receiver, mut log: File) {
         let _ = log.write_all(&chunk[..keep]);
         if keep > 0 && kept + keep == LOG_MAX {
             let _ = log.write_all(b"\n[the rest was dropped: only the first 4 MiB are kept]\n");
-            inner.misbehaved(
+            inner.tell(
                 inner.clock.now(),
                 "wrote more than 4 MiB to its standard error",
             );

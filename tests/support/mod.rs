@@ -123,14 +123,11 @@ impl Client {
     pub async fn builtin(lock: &str, init: Init) -> Client {
         let client = Client::spawn(&[env!("CARGO_BIN_EXE_fencepost"), "client", "--lock", lock]);
         let about = client.process.init(&init, LIMIT).await;
-        assert_eq!(about.expect("handshake").library, format!("fencepost/{lock}"));
+        assert_eq!(
+            about.expect("handshake").library,
+            format!("fencepost/{lock}")
+        );
         client
-    }
-
-    /// An adapter of tests/hostile, not initialised.
-    pub fn hostile(script: &str) -> Client {
-        let path = root().join("tests/hostile").join(script);
-        Client::spawn(&["python3", path.to_str().expect("UTF-8")])
     }
 
     pub async fn ask(&self, request: Request) -> Result<Reply, (bool, String)> {
@@ -147,7 +144,12 @@ impl Client {
         self.ask(Request::Release { worker, key }).await
     }
 
-    pub async fn extend(&self, worker: u32, key: &str, ttl_ms: u64) -> Result<Reply, (bool, String)> {
+    pub async fn extend(
+        &self,
+        worker: u32,
+        key: &str,
+        ttl_ms: u64,
+    ) -> Result<Reply, (bool, String)> {
         let key = key.to_owned();
         self.ask(Request::Extend {
             worker,
@@ -224,7 +226,9 @@ pub fn run(test: impl Future<Output = ()>) {
         .expect("a runtime");
     let local = tokio::task::LocalSet::new();
     local
-        .block_on(&runtime, async { tokio::time::timeout(2 * LIMIT, test).await })
+        .block_on(&runtime, async {
+            tokio::time::timeout(2 * LIMIT, test).await
+        })
         .expect("the test hangs");
     runtime.shutdown_background();
 }
