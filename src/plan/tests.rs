@@ -313,8 +313,10 @@ fn workloads() -> Vec<PathBuf> {
 
 /// The table of workloads/README.md, as the files have it.
 fn table_of_workloads() -> String {
-    let mut table =
-        String::from("| workload | lock | what it shows | must be found |\n|---|---|---|---|\n");
+    let mut rows = vec![
+        "| workload | lock | what it shows | must be found |".to_owned(),
+        "|---|---|---|---|".to_owned(),
+    ];
     for path in workloads() {
         let plans = load(&path, &Overrides::default()).map_err(|e| e.render(100, false));
         let plans = plans.unwrap_or_else(|e| panic!("{e}"));
@@ -335,9 +337,11 @@ fn table_of_workloads() -> String {
         let found: Vec<String> = plans.iter().map(found).collect();
         let (locks, found) = (locks.join(" / "), found.join(" / "));
         let name = &plans[0].name;
-        table += &format!("| [{name}]({name}.toml) | {locks} | {title} | {found} |\n");
+        rows.push(format!(
+            "| [{name}]({name}.toml) | {locks} | {title} | {found} |"
+        ));
     }
-    table
+    rows.join("\n") + "\n"
 }
 
 /// With `INSTA_UPDATE=always` the page is written anew.
