@@ -1,7 +1,7 @@
 //! Durations as people write them: a number and a unit, such as `1500ms`.
 //!
 //! Owns the format in both directions. Must not know where a duration stands in a file; `read` adds the place.
-use serde::{Deserialize, Deserializer, Serializer};
+use serde::Serializer;
 use std::time::Duration;
 
 /// Units, with their length in seconds.
@@ -74,14 +74,9 @@ pub fn serialize<S: Serializer>(d: &Duration, s: S) -> Result<S::Ok, S::Error> {
     s.serialize_str(&text(*d))
 }
 
-/// For serde's `with`.
-pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Duration, D::Error> {
-    parse(&String::deserialize(d)?).map_err(serde::de::Error::custom)
-}
-
 /// As the module itself, for optional durations.
 pub mod optional {
-    use serde::{Deserialize, Deserializer, Serializer};
+    use serde::Serializer;
     use std::time::Duration;
 
     /// For serde's `with`.
@@ -90,13 +85,6 @@ pub mod optional {
             Some(d) => s.serialize_some(&super::text(*d)),
             None => s.serialize_none(),
         }
-    }
-
-    /// For serde's `with`.
-    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Duration>, D::Error> {
-        Option::<String>::deserialize(d)?
-            .map(|t| super::parse(&t).map_err(serde::de::Error::custom))
-            .transpose()
     }
 }
 

@@ -1,19 +1,17 @@
 //! One `[[fault]]` of a workload file: a flat table, read by the row of its kind.
 //!
-//! Owns targets, times and triggers, and that each names something that is there. Must not know how a fault is
-//! injected. Gives [`FaultPlan`]s to `file`.
-use super::kinds::{COMMON_KEYS, KindInfo, WHEN_KEYS, form, kinds};
-use super::names::{OPERATIONS, RESULTS, nearest};
-use super::read::{Names, Section, duration_at, unknown_keys, unknown_name, wrong_type};
+//! Owns kinds, their keys and targets, and that each names something that is there; times and triggers are in
+//! `moment`. Must not know how a fault is injected. Gives [`FaultPlan`]s to `file`.
+use super::kinds::{COMMON_KEYS, KindInfo, form, kinds};
+use super::names::nearest;
+use super::read::{Names, Section, unknown_keys, unknown_name, wrong_type};
 use super::tree::{At, Entry, Node, Table, Texts, Value};
 use super::{
     ClusterPlan, Direction, FaultKind, FaultPlan, PartitionMode, RestartData, Target, Topology,
-    Trigger, When,
 };
 use std::time::Duration;
 
 const NANO: Duration = Duration::from_nanos(1);
-const TRIGGER_KEYS: &[&str] = &["op", "result", "client", "nth", "after"];
 
 /// What a fault may refer to.
 pub struct World<'a> {
@@ -67,12 +65,17 @@ pub fn id_of(index: usize, node: &Node) -> String {
     own.unwrap_or_else(|| format!("f{}", index + 1))
 }
 
-struct One<'a> {
-    section: Section<'a>,
+/// One fault under reading.
+pub struct One<'a> {
+    /// Its table.
+    pub section: Section<'a>,
     table: &'a Table,
-    world: &'a World<'a>,
-    ids: &'a [String],
-    index: usize,
+    /// What it may refer to.
+    pub world: &'a World<'a>,
+    /// The ids of all faults of the file.
+    pub ids: &'a [String],
+    /// Its own place among them.
+    pub index: usize,
 }
 
 impl One<'_> {
@@ -157,43 +160,32 @@ impl One<'_> {
     /// Keys that this kind does not take, and those that it needs.
     fn check_keys(&self, texts: &mut Texts, row: &KindInfo) {
         let takes: Vec<&str> = COMMON_KEYS.iter().chain(row.allowed).copied().collect();
+        let list = takes.join(", ");
+        let mut known = takes.clone();
         for entry in &self.table.0 {
             let key = entry.key.as_str();
             let who = kinds().iter().filter(|k| k.allowed.contains(&key));
             let who: Vec<&str> = who.map(|k| k.name).collect();
             if !takes.contains(&key) && !who.is_empty() {
                 let message = format!("`{}` takes no `{key}`", row.name);
-                let list = takes.join(", ");
-                let help = format!(
-                    "`{key}` is for {}; {} takes: {list}",
-                    who.join(", "),
-                    row.name
-                );
+                let who = who.join(", ");
+                let help = format!("`{key}` is for {who}; {} takes: {list}", row.name);
                 texts.problem(&entry.at, message, "not a key of this kind of fault", help);
+                known.push(key);
             }
         }
-        let known: Vec<&str> = kinds()
-            .iter()
-            .flat_map(|k| k.allowed)
-            .chain(COMMON_KEYS)
-            .filter(|k| takes.contains(k) || self.table.get(k).is_some())
-            .copied()
-            .collect();
-        let mut shown = takes.clone();
-        shown.extend(known.iter().filter(|k| !takes.contains(k)));
-        unknown_keys(texts, &format!("`{}`", row.name), self.table, &shown);
+        unknown_keys(texts, &format!("`{}`", row.name), self.table, &known);
         for key in row.required {
             // A slip that was already told is not told again as a lack.
             let slip = |e: &Entry| {
-                !shown.contains(&e.key.as_str())
-                    && nearest(&e.key, shown.iter().copied()) == Some(key)
+                let key_of = || nearest(&e.key, known.iter().copied());
+                !known.contains(&e.key.as_str()) && key_of() == Some(key)
             };
             let given = self.table.get(key).is_some()
                 || self.table.0.iter().any(slip)
                 || (*key == "for" && self.table.get("until").is_some());
             if !given {
                 let message = format!("`{}` needs `{key}`", row.name);
-                let label = format!("add `{key}`");
                 let help = match *key {
                     "for" => {
                         "how long it lasts: for = \"2s\", or until = { op = \"…\", result = \"…\" }"
@@ -201,12 +193,14 @@ impl One<'_> {
                     "work" => "how long the critical section takes: work = \"2500ms\"",
                     _ => "how much is added: latency = \"200ms\"",
                 };
+                let label = format!("add `{key}`");
                 texts.problem(&self.kind_at(), message, label, help.to_owned());
             }
         }
     }
 
-    fn kind_at(&self) -> At {
+    /// Where something missing is shown.
+    pub fn kind_at(&self) -> At {
         self.section.at("kind")
     }
 
@@ -289,7 +283,8 @@ impl One<'_> {
         None
     }
 
-    fn client(&self, texts: &mut Texts, name: &str, at: &At) -> Option<u32> {
+    /// The number of a client that is there.
+    pub fn client(&self, texts: &mut Texts, name: &str, at: &At) -> Option<u32> {
         let number = name.strip_prefix('c').and_then(|n| n.parse::<u32>().ok());
         let there = self.world.clients;
         if let Some(n) = number.filter(|n| (1..=there).contains(n) && name == format!("c{n}")) {
@@ -321,152 +316,6 @@ impl One<'_> {
         );
         texts.problem(at, message, "no such node in this cluster", help);
         None
-    }
-
-    fn when(&self, texts: &mut Texts) -> Option<When> {
-        let s = &self.section;
-        let given: Vec<&Entry> = WHEN_KEYS.iter().filter_map(|k| s.entry(k)).collect();
-        let how = "exactly one of: at = \"2s\", every = \"5s\", on = { op = \"acquire\", result = \"ok\" }, \
-                   after = \"<id>\"";
-        let [entry] = given.as_slice() else {
-            match given.last() {
-                None => {
-                    let label = "when is it injected?";
-                    texts.problem(
-                        &self.kind_at(),
-                        "a fault without a time",
-                        label,
-                        how.to_owned(),
-                    );
-                }
-                Some(last) => {
-                    let all: Vec<String> = given.iter().map(|e| format!("`{}`", e.key)).collect();
-                    let message = format!("{} together", all.join(" and "));
-                    texts.problem(&last.at, message, "one too many", how.to_owned());
-                }
-            }
-            return None;
-        };
-        if let Some(delay) = s.entry("delay").filter(|_| entry.key != "after") {
-            let label = "`delay` goes with `after`";
-            texts.problem(&delay.at, "a `delay` without `after`", label, None);
-        }
-        match entry.key.as_str() {
-            "at" => {
-                let at = s.duration(texts, "at", Duration::ZERO)?;
-                if at >= self.world.load {
-                    let load = super::duration::text(self.world.load);
-                    let label = format!("the load lasts {load}");
-                    let help = "raise load.for, or inject it earlier".to_owned();
-                    texts.problem(&entry.node.at, "a fault after the load", label, help);
-                }
-                Some(When::At(at))
-            }
-            "every" => Some(When::Every(s.duration(
-                texts,
-                "every",
-                Duration::from_millis(1),
-            )?)),
-            "on" => Some(When::On(self.trigger(texts, "on", &entry.node, false)?)),
-            _ => {
-                let id = s.text(texts, "after")?;
-                self.follows(texts, id, &entry.node.at, false)?;
-                let delay = s
-                    .entry("delay")
-                    .map(|e| duration_at(texts, "delay", &e.node, Duration::ZERO));
-                Some(When::After(
-                    id.to_owned(),
-                    delay.unwrap_or(Some(Duration::ZERO))?,
-                ))
-            }
-        }
-    }
-
-    /// A fault can follow only one that stands above it, so that there is no circle.
-    fn follows(&self, texts: &mut Texts, id: &str, at: &At, itself: bool) -> Option<()> {
-        let mut above = self.ids[..self.index].iter();
-        if above.any(|i| i == id) || (itself && self.ids[self.index] == id) {
-            return Some(());
-        }
-        let above: Vec<&str> = self.ids[..self.index].iter().map(String::as_str).collect();
-        if self.ids[self.index] == id {
-            let label = "it would wait for ever";
-            texts.problem(at, format!("`{id}` after itself"), label, None);
-        } else if self.ids.iter().any(|i| i == id) {
-            let label = format!("`{id}` stands below");
-            let help = "a fault can follow only one that stands above it: move it up".to_owned();
-            texts.problem(at, format!("`{id}` comes later in the file"), label, help);
-        } else {
-            let names = Names {
-                what: "fault",
-                known: &above,
-                hint: "give the other fault an `id`, above this one",
-            };
-            unknown_name(texts, at, id, &names);
-        }
-        None
-    }
-
-    fn trigger(&self, texts: &mut Texts, key: &str, node: &Node, itself: bool) -> Option<Trigger> {
-        let Value::Table(table) = &node.value else {
-            let hint = Some(format!(
-                "{key} = {{ op = \"acquire\", result = \"ok\", nth = 2 }}"
-            ));
-            wrong_type(texts, key, node, "a table", hint);
-            return None;
-        };
-        let s = Section::of(key, table, node.at.clone());
-        unknown_keys(texts, &format!("`{key}`"), table, TRIGGER_KEYS);
-        for need in ["op", "result"] {
-            if s.entry(need).is_none() {
-                let help = format!(
-                    "op: {}; result: {}",
-                    OPERATIONS.join(", "),
-                    RESULTS.join(", ")
-                );
-                let message = format!("`{key}` without `{need}`");
-                texts.problem(&node.at, message, format!("add `{need}`"), help);
-            }
-        }
-        let op = s.one_of(
-            texts,
-            "op",
-            &Names {
-                what: "operation",
-                known: OPERATIONS,
-                hint: "",
-            },
-        );
-        let result = s.one_of(
-            texts,
-            "result",
-            &Names {
-                what: "result",
-                known: RESULTS,
-                hint: "",
-            },
-        );
-        let client = s.text(texts, "client").map(str::to_owned);
-        if let Some(name) = client
-            .as_deref()
-            .filter(|c| !matches!(*c, "holder" | "other"))
-        {
-            self.client(texts, name, &s.at("client"))?;
-        }
-        let nth = s
-            .integer(texts, "nth", 1, 1_000_000)
-            .or(s.entry("nth").is_none().then_some(1));
-        let after = s.text(texts, "after").map(str::to_owned);
-        if let Some(id) = &after {
-            self.follows(texts, id, &s.at("after"), itself)?;
-        }
-        Some(Trigger {
-            op: (*OPERATIONS.get(op?)?).to_owned(),
-            result: (*RESULTS.get(result?)?).to_owned(),
-            client,
-            nth: u32::try_from(nth?).ok()?,
-            after,
-        })
     }
 
     /// What only several keys together can have wrong.
@@ -518,11 +367,7 @@ fn pick<T: Copy + Default>(
     known: &[&str],
     all: &[T],
 ) -> T {
-    let names = Names {
-        what: key,
-        known,
-        hint: "",
-    };
+    let names = Names::of(key, known);
     let index = s.one_of(texts, key, &names);
     index.and_then(|i| all.get(i)).copied().unwrap_or_default()
 }

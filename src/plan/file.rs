@@ -268,6 +268,15 @@ fn lay_over(whole: &mut Table, mut variant: Table) {
 
 /// `--set`: as a merge, but `fault.<id>.key` goes into the fault of that id.
 fn set_fault(texts: &mut Texts, whole: &mut Table, mut set: Table) {
+    if let Some(variant) = set.take("variant") {
+        let help = "--variant <name> chooses one".to_owned();
+        texts.problem(
+            &variant.at,
+            "`--set` of variants",
+            "not a key of a run",
+            help,
+        );
+    }
     let Some(entry) = set.take("fault") else {
         whole.merge(set);
         return;
@@ -298,11 +307,7 @@ fn set_fault(texts: &mut Texts, whole: &mut Table, mut set: Table) {
             (Some(_), _) => texts.problem(&over.at, "`--set` of a whole fault", "add a key", None),
             (None, _) => {
                 let known: Vec<&str> = ids.iter().map(String::as_str).collect();
-                let names = Names {
-                    what: "fault",
-                    known: &known,
-                    hint: "",
-                };
+                let names = Names::of("fault", &known);
                 unknown_name(texts, &over.at, &over.key, &names);
             }
         }

@@ -12,6 +12,7 @@ mod error;
 mod fault;
 mod file;
 pub mod kinds;
+mod moment;
 pub mod names;
 mod read;
 mod schema;
@@ -31,7 +32,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// A whole workload, resolved: one variant, overrides applied, defaults filled in.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Plan {
     /// The file's stem.
     pub name: String,
@@ -56,7 +57,7 @@ pub struct Plan {
 }
 
 /// `cluster = {...}`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ClusterPlan {
     /// How the servers stand to each other.
     pub topology: Topology,
@@ -105,7 +106,7 @@ pub enum Reach {
 }
 
 /// `lock = {...}`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LockPlan {
     /// A built-in lock's name; none: `command` is an adapter.
     pub name: Option<String>,
@@ -148,7 +149,7 @@ pub enum Connection {
 }
 
 /// `load = {...}`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LoadPlan {
     /// Client processes, `c1` …
     pub clients: u32,
@@ -172,7 +173,7 @@ pub struct LoadPlan {
 }
 
 /// Distribution of the work time.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Work {
     /// Always the same.
@@ -187,14 +188,14 @@ pub enum Work {
 }
 
 /// `resource = {...}`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ResourcePlan {
     /// How the resource checks fencing tokens.
     pub fence: Fence,
 }
 
 /// One `[[fault]]`: flat; which keys a kind takes is in `plan::kinds`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FaultPlan {
     /// Its name for `after` and `until`; default `f<number>`.
     pub id: String,
@@ -205,7 +206,7 @@ pub struct FaultPlan {
     /// When it is injected.
     pub when: When,
     /// How long it stays; none: `until`, or (kill without restart, restart) no end of its own.
-    #[serde(rename = "for", default, with = "duration::optional")]
+    #[serde(rename = "for", with = "duration::optional")]
     pub length: Option<Duration>,
     /// It stays until this trigger matches.
     pub until: Option<Trigger>,
@@ -214,18 +215,18 @@ pub struct FaultPlan {
     /// How a partition treats bytes.
     pub mode: PartitionMode,
     /// Added latency, or the delay of a resource write.
-    #[serde(default, with = "duration::optional")]
+    #[serde(with = "duration::optional")]
     pub latency: Option<Duration>,
     /// Uniform jitter around the latency.
-    #[serde(default, with = "duration::optional")]
+    #[serde(with = "duration::optional")]
     pub jitter: Option<Duration>,
     /// Work time of the slowed section (`slow-work`).
-    #[serde(default, with = "duration::optional")]
+    #[serde(with = "duration::optional")]
     pub work: Option<Duration>,
     /// A restart keeps the data directory or empties it.
     pub data: RestartData,
     /// Time between the kill and the start of a restart.
-    #[serde(default, with = "duration::optional")]
+    #[serde(with = "duration::optional")]
     pub down: Option<Duration>,
 }
 
@@ -258,7 +259,7 @@ pub enum FaultKind {
 }
 
 /// What a fault hits.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Target {
     /// The client of the last ok acquire that is not yet released (of the trigger's operation, if it is one).
@@ -280,7 +281,7 @@ pub enum Target {
 }
 
 /// When a fault is injected.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum When {
     /// This long after the load phase begins.
@@ -294,7 +295,7 @@ pub enum When {
 }
 
 /// A rule over operations, matched in one place in the driver.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Trigger {
     /// `acquire`, `release`, `extend`, `work`, `write`, `read`.
     pub op: String,
@@ -358,7 +359,12 @@ pub fn warnings(plan: &Plan) -> Vec<String> {
     let text = duration::text;
     let mut all = Vec::new();
     let (lock, load) = (&plan.lock, &plan.load);
-    if lock.ttl < Duration::from_millis(500) {
+    let lease = lock
+        .name
+        .as_deref()
+        .and_then(names::lock_rules)
+        .is_none_or(|r| r.lease);
+    if lease && lock.ttl < Duration::from_millis(500) {
         all.push(format!(
             "lock.ttl = {}: below 500ms a busy machine alone outlasts the lease (new connections took up to 80 ms)",
             text(lock.ttl)
@@ -367,7 +373,7 @@ pub fn warnings(plan: &Plan) -> Vec<String> {
     let longest = match load.work {
         Work::Fixed(d) | Work::Uniform(_, d) | Work::Exponential(d) => d,
     };
-    if longest >= lock.ttl && !lock.renew {
+    if lease && longest >= lock.ttl && !lock.renew {
         all.push(format!(
             "load.work takes {} and the lease {}: without lock.renew every section outlasts its lease",
             text(longest),

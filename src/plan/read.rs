@@ -61,6 +61,17 @@ pub fn keys_of(section: &str) -> &'static [&'static str] {
         .map_or(&[], |(_, keys)| keys)
 }
 
+impl<'a> Names<'a> {
+    /// Names without a further hint.
+    pub fn of(what: &'a str, known: &'a [&'a str]) -> Self {
+        Self {
+            what,
+            known,
+            hint: "",
+        }
+    }
+}
+
 /// One table under reading.
 pub struct Section<'a> {
     /// What to call it, such as `lock`.

@@ -21,11 +21,7 @@ fn pick<T: Copy>(
     all: &[(&str, T)],
 ) -> Option<T> {
     let known: Vec<&str> = all.iter().map(|(n, _)| *n).collect();
-    let names = Names {
-        what,
-        known: &known,
-        hint: "",
-    };
+    let names = Names::of(what, &known);
     let index = s.one_of(texts, key, &names)?;
     all.get(index).map(|(_, v)| *v)
 }

@@ -129,6 +129,7 @@ mistakes! {
         fault("kind = \"quorum-thin\"\ntarget = \"client:c1\"\nat = \"1s\""),
     ];
     triggers: [
+        fault("kind = \"node-kill\"\ntarget = \"node:1\"\non = { op = \"acquire\", result = \"ok\", client = \"other\" }"),
         fault("kind = \"node-kill\"\ntarget = \"node:1\"\non = { op = \"aquire\", result = \"okay\", nth = 0, clinet = \"c1\" }"),
         fault("kind = \"node-kill\"\ntarget = \"node:1\"\non = { op = \"acquire\" }"),
     ];
@@ -148,6 +149,7 @@ fn flags_have_places_too() {
         told_with(&text, &over(&["lock.ttl"], None)),
         told_with(&text, &over(&["lock..ttl=1s"], None)),
         told_with(&text, &over(&["fault.cut.for=1s"], None)),
+        told_with(&text, &over(&["variant.single.seed=2"], None)),
         told_with(&text, &over(&[], Some("singel"))),
         told_with(&lua(""), &over(&[], Some("single"))),
     ];
@@ -242,6 +244,24 @@ fn the_example_of_the_design_reads_as_meant() {
 }
 
 #[test]
+fn line_ends_and_byte_order_marks_do_not_matter() {
+    let text = lua("# c\nload = { clients = 4 }\n");
+    let plan = one(&text);
+    assert_eq!(one(&text.replace('\n', "\r\n")), plan);
+    assert_eq!(one(&format!("\u{feff}{text}")), plan);
+}
+
+#[test]
+fn what_is_odd_but_allowed_is_said() {
+    let plan = one(
+        "lock = { name = \"set-nx-lua\", ttl = \"100ms\" }\nload = { keys = 3, tail = \"1s\" }",
+    );
+    insta::assert_snapshot!(super::warnings(&plan).join("\n"));
+    let plan = one("lock = { name = \"perfect\", ttl = \"100ms\" }\nload = { tail = \"2s\" }");
+    assert_eq!(super::warnings(&plan), Vec::<String>::new());
+}
+
+#[test]
 fn flags_come_last() {
     let text = "lock.name = \"set-nx-lua\"\nseed = 5\n[[fault]]\nid = \"p\"\nkind = \"client-pause\"\n\
                 target = \"holder\"\nevery = \"1s\"\nfor = \"1s\"";
@@ -289,6 +309,64 @@ fn workloads() -> Vec<PathBuf> {
         .collect();
     all.sort();
     all
+}
+
+/// The table of workloads/README.md, as the files have it.
+fn table_of_workloads() -> String {
+    let mut rows = vec![
+        "| workload | lock | what it shows | must be found |".to_owned(),
+        "|---|---|---|---|".to_owned(),
+    ];
+    for path in workloads() {
+        let plans = load(&path, &Overrides::default()).map_err(|e| e.render(100, false));
+        let plans = plans.unwrap_or_else(|e| panic!("{e}"));
+        let title = plans[0].about.lines().next().unwrap_or_default().to_owned();
+        let locks: Vec<&str> = plans
+            .iter()
+            .filter_map(|p| p.lock.name.as_deref())
+            .collect();
+        let found = |p: &Plan| {
+            let bad = p.expect.iter().filter(|(_, e)| **e == Expect::Violated);
+            let bad: Vec<&str> = bad.map(|(name, _)| name.as_str()).collect();
+            if bad.is_empty() {
+                "nothing".to_owned()
+            } else {
+                bad.join(", ")
+            }
+        };
+        let found: Vec<String> = plans.iter().map(found).collect();
+        let (locks, found) = (locks.join(" / "), found.join(" / "));
+        let name = &plans[0].name;
+        rows.push(format!(
+            "| [{name}]({name}.toml) | {locks} | {title} | {found} |"
+        ));
+    }
+    rows.join("\n") + "\n"
+}
+
+/// With `INSTA_UPDATE=always` the page is written anew.
+#[test]
+fn the_page_of_the_workloads_is_true() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("workloads/README.md");
+    let page = std::fs::read_to_string(&path).expect("workloads/README.md");
+    let (head, rest) = page.split_once("<!-- table -->\n").expect("a table");
+    let (_, tail) = rest.split_once("<!-- end -->").expect("the table's end");
+    let wanted = format!(
+        "{head}<!-- table -->\n{}<!-- end -->{tail}",
+        table_of_workloads()
+    );
+    if std::env::var_os("INSTA_UPDATE").is_some_and(|v| v == "always") {
+        std::fs::write(&path, &wanted).expect("written");
+    } else {
+        assert_eq!(page, wanted, "run the test with INSTA_UPDATE=always");
+    }
+    // The first example of the page is a workload.
+    let example = page
+        .split("```toml\n")
+        .nth(1)
+        .and_then(|e| e.split("```").next());
+    let plan = one(example.expect("an example"));
+    assert_eq!(plan.faults.len(), 2);
 }
 
 #[test]
