@@ -477,6 +477,17 @@ pub fn runs(runs: &[Summary]) -> Table {
     t
 }
 
+/// Side by side up to so many runs; more are listed a row a run.
+pub const SIDE_BY_SIDE: usize = 4;
+
+/// The runs whose verdict stands at the head of a report: all of a few; of many, the first that did not come out as
+/// expected.
+pub fn headlines(runs: &[Summary]) -> Vec<&Summary> {
+    let few = runs.len() <= SIDE_BY_SIDE;
+    let bad = |s: &&Summary| few || s.verdict.outcome != Outcome::Valid;
+    runs.iter().filter(bad).take(10).collect()
+}
+
 /// Runs of one workload together: in how many was each check violated, or unknown?
 pub fn tally(runs: &[Summary]) -> Vec<String> {
     let mut groups: BTreeMap<&str, Vec<&Summary>> = BTreeMap::new();

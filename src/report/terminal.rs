@@ -33,9 +33,6 @@ impl Default for Style {
     }
 }
 
-/// Side by side up to so many runs; more are listed a row a run.
-const SIDE_BY_SIDE: usize = 4;
-
 const GOOD: Ansi = AnsiColor::Green.on_default().bold();
 const BAD: Ansi = AnsiColor::Red.on_default().bold();
 const DOUBT: Ansi = AnsiColor::Yellow.on_default().bold();
@@ -83,16 +80,14 @@ impl Page {
         for (name, value) in tables::numbers(s) {
             self.item(&name, &value);
         }
-        self.item("results", &s.dir.display().to_string());
+        self.results(s);
     }
 
     fn many(&mut self, runs: &[Summary]) {
         let tally = tables::tally(runs);
-        let few = runs.len() <= SIDE_BY_SIDE;
-        if few {
-            for s in runs {
-                self.verdict(s);
-            }
+        let few = runs.len() <= tables::SIDE_BY_SIDE;
+        for s in tables::headlines(runs) {
+            self.verdict(s);
         }
         for line in &tally {
             self.paragraph(line, 0);
@@ -116,7 +111,7 @@ impl Page {
         }
         self.gap();
         for s in runs {
-            self.item("results", &s.dir.display().to_string());
+            self.results(s);
         }
     }
 
@@ -243,7 +238,7 @@ impl Page {
             t.add_row(row.iter().map(cell));
         }
         for (n, column) in t.column_iter_mut().enumerate() {
-            column.set_padding((0, 2));
+            column.set_padding((0, 1));
             if table.is_figure(n) {
                 column.set_cell_alignment(CellAlignment::Right);
             }
@@ -257,6 +252,13 @@ impl Page {
         let name = self.paint(FAINT, &name);
         let text = self.wrap(value, 26);
         self.line(&format!("  {name}{pad}{}", text.trim()));
+    }
+
+    /// Where the results are: never broken into lines, since people copy it.
+    fn results(&mut self, s: &Summary) {
+        let name = self.paint(FAINT, "results");
+        let path = s.dir.display().to_string();
+        self.line(&format!("  {name}{}{}", " ".repeat(17), visible(&path)));
     }
 
     fn paragraph(&mut self, text: &str, indent: usize) {

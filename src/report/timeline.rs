@@ -12,6 +12,7 @@
 //! client-pause c1      ▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒
 //! n1                   1                   2             3
 //! ```
+use super::evidence::{Mark, marks};
 use super::latency::number;
 use super::sanitise::{clip, columns};
 use super::windows::FaultSummary;
@@ -19,8 +20,6 @@ use fencepost_checker::{Finding, SectionView};
 
 /// Sections, faults and marks drawn at most.
 const ROWS_MAX: usize = 6;
-/// Events numbered and listed at most.
-const EVENTS_MAX: usize = 9;
 /// Widest label.
 const LABEL_MAX: usize = 24;
 
@@ -108,7 +107,7 @@ pub fn legend(unicode: bool) -> [String; 2] {
 pub fn draw(finding: &Finding, faults: &[FaultSummary], width: usize, unicode: bool) -> Vec<Line> {
     let marks = marks(finding);
     let Some((from, to)) = range(finding, &marks) else {
-        return marks.iter().map(Mark::listed).collect();
+        return listed(&marks);
     };
     let rows = bands(finding, faults, &marks, from, to);
     let label = rows
@@ -125,7 +124,7 @@ pub fn draw(finding: &Finding, faults: &[FaultSummary], width: usize, unicode: b
     };
     let mut lines: Vec<Line> = scale.axis(label);
     lines.extend(rows.iter().map(|r| scale.row(r, label)));
-    lines.extend(marks.iter().map(Mark::listed));
+    lines.extend(listed(&marks));
     let more = finding.evidence.len().saturating_sub(marks.len());
     if more > 0 {
         lines.push(vec![(
@@ -136,71 +135,14 @@ pub fn draw(finding: &Finding, faults: &[FaultSummary], width: usize, unicode: b
     lines
 }
 
-/// A numbered event of the evidence.
-struct Mark {
-    number: char,
-    time: u64,
-    not_before: Option<u64>,
-    row: String,
-    text: String,
-}
-
-impl Mark {
-    fn listed(&self) -> Line {
-        let since = self
-            .not_before
-            .filter(|t| *t < self.time)
-            .map_or_else(String::new, |t| format!(", not before {}", time(t, 3)));
+fn listed(marks: &[Mark]) -> Vec<Line> {
+    let line = |m: &Mark| {
         vec![
-            (Paint::Event, format!("{} ", self.number)),
-            (
-                Paint::Plain,
-                format!("{} s{since}  {}", time(self.time, 3), self.text),
-            ),
+            (Paint::Event, format!("{} ", m.number)),
+            (Paint::Plain, m.text.clone()),
         ]
-    }
-}
-
-fn marks(finding: &Finding) -> Vec<Mark> {
-    let events = finding.evidence.iter().take(EVENTS_MAX);
-    let marks = events.zip('1'..).filter_map(|(e, number)| {
-        let text = |v: &serde_json::Value| v.as_str().map_or_else(|| v.to_string(), str::to_owned);
-        let value = e.get("value");
-        let of = |name: &str| value.and_then(|v| v.get(name));
-        let client = e.get("client").map(text);
-        let who = of("node")
-            .map(text)
-            .or(client)
-            .or_else(|| e.get("process").map(text))?;
-        let mut words = vec![who.clone()];
-        for name in ["type", "f", "key", "error"] {
-            let word = e
-                .get(name)
-                .map(text)
-                .filter(|w| name != "type" || w != "info");
-            words.extend(word);
-        }
-        for name in [
-            "phase",
-            "target",
-            "owner",
-            "token",
-            "version",
-            "pttl_ms",
-            "validity_ms",
-            "proof",
-        ] {
-            words.extend(of(name).map(|v| format!("{name} {}", text(v))));
-        }
-        Some(Mark {
-            number,
-            time: e.get("time")?.as_u64()?,
-            not_before: of("not_before").and_then(serde_json::Value::as_u64),
-            row: who,
-            text: clip(&words.join(" "), 160),
-        })
-    });
-    marks.collect()
+    };
+    marks.iter().map(line).collect()
 }
 
 /// The part of time that is drawn: from the first request to the last mark. A belief that lasts far longer than
@@ -508,6 +450,82 @@ impl Scale {
         };
         for (cell, c) in cells[start..].iter_mut().zip(note.chars()) {
             *cell = (Paint::Overlap, c);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture::{MS, findings, section};
+
+    fn plain(finding: &Finding, width: usize, unicode: bool) -> Vec<String> {
+        draw(finding, &[], width, unicode)
+            .into_iter()
+            .map(|line| line.into_iter().map(|(_, text)| text).collect::<String>())
+            .collect()
+    }
+
+    #[test]
+    fn a_belief_without_end_goes_on_and_presses_nothing() {
+        let [mut f, _] = findings();
+        f.sections[0].belief_end = Some(3_600_000 * MS);
+        f.sections[1] = section("B", "c2", [3_230, 3_231, 0, 0]);
+        let lines = plain(&f, 80, true);
+        assert!(
+            lines[2].ends_with('→') && lines[3].ends_with('→'),
+            "{lines:#?}"
+        );
+        assert!(lines[2].matches('═').count() > 20, "{lines:#?}");
+    }
+
+    #[test]
+    fn a_finding_without_sections_or_events_is_no_drawing() {
+        let [mut f, _] = findings();
+        f.sections.clear();
+        f.evidence.clear();
+        assert!(plain(&f, 80, true).is_empty());
+    }
+
+    #[test]
+    fn events_of_one_moment_stand_side_by_side() {
+        let [mut f, _] = findings();
+        f.evidence = vec![f.evidence[0].clone(); 12];
+        let lines = plain(&f, 80, true);
+        assert!(lines.iter().any(|l| l.contains("123456789")), "{lines:#?}");
+        assert!(
+            lines.iter().any(|l| l.contains("3 more events")),
+            "{lines:#?}"
+        );
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_times_can_be_drawn(
+            times in proptest::collection::vec(proptest::prelude::any::<(u64, u64, Option<u64>, Option<u64>)>(), 0..9),
+            small in proptest::collection::vec((0..99_u64, 0..99_u64, proptest::option::of(0..99_u64), proptest::option::of(0..99_u64)), 0..9),
+            at in proptest::prelude::any::<u64>(),
+            width in 0..200_usize,
+            unicode in proptest::prelude::any::<bool>(),
+        ) {
+            let [mut f, _] = findings();
+            f.at = at;
+            for times in [times, small] {
+                f.sections = times
+                    .iter()
+                    .map(|&(acquire_invoke, acquire_return, promise_end, belief_end)| SectionView {
+                        acquire_invoke,
+                        acquire_return,
+                        promise_end,
+                        belief_end,
+                        ..section("A", "c1", [0; 4])
+                    })
+                    .collect();
+                let lines = plain(&f, width, unicode);
+                for line in lines.iter().take_while(|l| !l.starts_with('1')) {
+                    proptest::prop_assert!(columns(line.trim_end()) <= width.max(20 + LABEL_MAX + 1), "{line}");
+                }
+            }
         }
     }
 }
