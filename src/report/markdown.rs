@@ -3,6 +3,7 @@
 //! Owns the Markdown. Must not know a terminal. Every text that came from outside is escaped by `sanitise`, so that
 //! nothing in it becomes markup, a link, a mention, or the end of a table.
 use super::files::Rendered;
+use super::glyphs::legend;
 use super::sanitise::{code, fence, guard_lines, markdown};
 use super::summary::{Judgement, Summary};
 use super::tables::{self, Table};
@@ -136,7 +137,7 @@ fn example(out: &mut String, s: &Summary, check: &CheckResult) {
         let line: String = line.into_iter().map(|(_, text)| text).collect();
         let _ = writeln!(block, "{}", line.trim_end());
     }
-    let _ = writeln!(block, "\n{}", timeline::legend(true).join("\n"));
+    let _ = writeln!(block, "\n{}", legend(true).join("\n"));
     let _ = writeln!(out, "{}", fence(&block));
 }
 

@@ -80,11 +80,11 @@ pub fn run_judgement(s: &Summary) -> Judgement {
 pub fn setup(s: &Summary) -> String {
     let p = &s.setup;
     let mut parts = Vec::new();
-    let mut lock = format!("lock {}", if p.lock.is_empty() { NONE } else { &p.lock });
-    if !p.ttl.is_empty() {
-        lock = format!("{lock}, lease {}", p.ttl);
+    for (name, value) in [("lock", &p.lock), ("lease", &p.ttl)] {
+        if !value.is_empty() {
+            parts.push(format!("{name} {value}"));
+        }
     }
-    parts.push(lock);
     let nodes = plural(p.nodes, "node");
     let mut cluster = if p.topology.is_empty() {
         nodes

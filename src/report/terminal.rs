@@ -3,10 +3,11 @@
 //! Owns layout, width and colour. Must not know where the text goes: it gives back a `String`, and `cli` prints it.
 //! One run is shown whole; several runs are compared side by side (up to four), or listed a row a run with a tally,
 //! each with one drawn example a violated check.
+use super::glyphs::{Paint, legend};
 use super::sanitise::{clip, columns, guard_lines, visible};
 use super::summary::{Judged, Judgement, Summary};
 use super::tables::{self, Table};
-use super::timeline::{self, Paint};
+use super::timeline;
 use anstyle::{AnsiColor, Style as Ansi};
 use comfy_table::{CellAlignment, ContentArrangement, presets};
 use fencepost_checker::{Blame, CheckResult, Finding};
@@ -152,7 +153,7 @@ impl Page {
         }
         if drawn {
             self.gap();
-            for line in timeline::legend(self.style.unicode) {
+            for line in legend(self.style.unicode) {
                 let line = self.paint(FAINT, &clip(&line, self.style.width - 2));
                 self.line(&format!("  {line}"));
             }
