@@ -12,6 +12,7 @@
 //! Should the verdict be worse than all of its checks (a reason that belongs to none), a last case `verdict` says so,
 //! so that a file never passes where the run did not.
 use super::files::Rendered;
+use super::glyphs::legend;
 use super::sanitise::{visible, xml};
 use super::summary::{Judged, Judgement, Summary, class_name};
 use super::terminal::{finding_head, finding_more};
@@ -142,7 +143,7 @@ fn description(s: &Summary, check: &CheckResult, judged: &Judged) -> String {
             let line: String = line.into_iter().map(|(_, text)| text).collect();
             lines.push(line.trim_end().to_owned());
         }
-        lines.extend(timeline::legend(true));
+        lines.extend(legend(true));
     }
     xml(&lines.join("\n"))
 }

@@ -3,6 +3,7 @@
 //! Owns the Markdown. Must not know a terminal. Every text that came from outside is escaped by `sanitise`, so that
 //! nothing in it becomes markup, a link, a mention, or the end of a table.
 use super::files::Rendered;
+use super::glyphs::legend;
 use super::sanitise::{code, fence, guard_lines, markdown};
 use super::summary::{Judgement, Summary};
 use super::tables::{self, Table};
@@ -30,30 +31,31 @@ impl Renderer for Markdown {
 /// Several runs: the comparison, then one example a violated check and run set-up, then where the rest is.
 pub fn several(runs: &[Summary]) -> String {
     let mut out = String::new();
-    for s in runs.iter().take(4) {
+    for s in tables::headlines(runs) {
         heading(&mut out, s);
+        reasons(&mut out, s);
     }
     for line in tables::tally(runs) {
         let _ = writeln!(out, "* {}", markdown(&line));
     }
     out.push('\n');
-    if runs.len() <= 4 {
+    if runs.len() <= tables::SIDE_BY_SIDE {
         table(&mut out, &tables::comparison(runs));
     } else {
         table(&mut out, &tables::runs(runs));
     }
     let mut done: Vec<(&str, &str)> = Vec::new();
     for s in runs {
+        let mut named = false;
         for (check, _) in s.violated() {
             let what = (s.setup.workload.as_str(), check.name.as_str());
             if !done.contains(&what) {
                 done.push(what);
-                let _ = writeln!(
-                    out,
-                    "### {}, seed {}\n",
-                    code(&s.setup.workload),
-                    s.setup.seed
-                );
+                if !named {
+                    let name = code(&s.setup.workload);
+                    let _ = writeln!(out, "### {name}, seed {}\n", s.setup.seed);
+                }
+                named = true;
                 example(&mut out, s, check);
             }
         }
@@ -71,12 +73,7 @@ fn one(out: &mut String, s: &Summary) {
     if !s.setup.about.is_empty() {
         let _ = writeln!(out, "{}\n", markdown(&s.setup.about));
     }
-    for reason in &s.verdict.reasons {
-        let _ = writeln!(out, "* {}", markdown(reason));
-    }
-    if !s.verdict.reasons.is_empty() {
-        out.push('\n');
-    }
+    reasons(out, s);
     for (check, _) in s.violated() {
         example(out, s, check);
     }
@@ -100,6 +97,15 @@ fn one(out: &mut String, s: &Summary) {
         "\n</details>\n\nResults: {}",
         code(&s.dir.display().to_string())
     );
+}
+
+fn reasons(out: &mut String, s: &Summary) {
+    for reason in &s.verdict.reasons {
+        let _ = writeln!(out, "* {}", markdown(reason));
+    }
+    if !s.verdict.reasons.is_empty() {
+        out.push('\n');
+    }
 }
 
 fn heading(out: &mut String, s: &Summary) {
@@ -131,7 +137,7 @@ fn example(out: &mut String, s: &Summary, check: &CheckResult) {
         let line: String = line.into_iter().map(|(_, text)| text).collect();
         let _ = writeln!(block, "{}", line.trim_end());
     }
-    let _ = writeln!(block, "\n{}", timeline::legend(true).join("\n"));
+    let _ = writeln!(block, "\n{}", legend(true).join("\n"));
     let _ = writeln!(out, "{}", fence(&block));
 }
 

@@ -13,7 +13,9 @@
 //!                                                     └─ json      → --json
 //! ```
 //! All text that comes from adapters, histories and servers goes through [`sanitise`] on its way out.
+pub mod evidence;
 pub mod files;
+pub mod glyphs;
 pub mod hgrm;
 pub mod json;
 pub mod junit;

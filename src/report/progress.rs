@@ -3,6 +3,7 @@
 //! Owns what is told and how often. Must not know how anything is run: the driver calls [`Progress::tick`] as often
 //! as it likes, and nothing here wakes a thread of its own, since the driver measures. Everything goes to stderr.
 use super::sanitise::{guard_lines, visible};
+use super::tables::plural;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::cell::RefCell;
 use std::io::{IsTerminal as _, Write};
@@ -199,8 +200,13 @@ impl State {
         };
         let c = &self.last;
         format!(
-            "{}: {time}, {} ops ({:.0}/s), {} grants, {} faults, {} findings",
-            self.phase, c.ops, self.rate, c.grants, c.faults, c.findings
+            "{}: {time}, {} ({:.0}/s), {}, {}, {}",
+            self.phase,
+            plural(c.ops, "op"),
+            self.rate,
+            plural(c.grants, "grant"),
+            plural(c.faults, "fault"),
+            plural(c.findings, "finding"),
         )
     }
 }
@@ -258,7 +264,7 @@ mod tests {
         assert_eq!(told.lines().count(), 4, "{told}");
         assert_eq!(
             told.lines().nth(1),
-            Some("load: 5 of 20 s, 2500 ops (500/s), 500 grants, 1 faults, 0 findings")
+            Some("load: 5 of 20 s, 2500 ops (500/s), 500 grants, 1 fault, 0 findings")
         );
     }
 
@@ -267,7 +273,7 @@ mod tests {
         let told = ticks(Mode::Plain, 700);
         assert!(
             told.lines()
-                .any(|l| l.starts_with("load: 7 of 20 s") && l.ends_with("1 findings")),
+                .any(|l| l.starts_with("load: 7 of 20 s") && l.ends_with("1 finding")),
             "{told}"
         );
         assert_eq!(told.lines().count(), 5, "{told}");

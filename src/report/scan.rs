@@ -250,7 +250,8 @@ impl Pass {
         match &*e.f {
             "phase" => self.phase(e.value.phase.as_deref().unwrap_or_default(), e.time),
             "stall" => {
-                let ms = e.value.ms.unwrap_or_default();
+                // A history from elsewhere may say anything.
+                let ms = e.value.ms.unwrap_or_default().clamp(0.0, 1e9);
                 self.scan.stalls.count += 1;
                 self.scan.stalls.total_ms += ms;
                 self.scan.stalls.longest_ms = self.scan.stalls.longest_ms.max(ms);
@@ -428,4 +429,93 @@ fn count(kinds: &mut BTreeMap<String, u64>, kind: &str) {
         String::from("other")
     };
     *kinds.entry(kind).or_default() += 1;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    #[test]
+    fn an_overlong_line_is_skipped_and_the_rest_is_read() -> Result<(), ReportError> {
+        let mut text = fixture::plain_del().text();
+        text.push_str(&"x".repeat(3 << 20));
+        text.push('\n');
+        text.push_str(r#"{"index":99,"time":9000000000,"process":1,"type":"ok","f":"acquire"}"#);
+        text.push('\n');
+        let scan = read(text.as_bytes(), Path::new("h"))?;
+        assert_eq!(
+            (scan.bad_lines, scan.torn_bytes, scan.end),
+            (1, 0, 9_000_000_000)
+        );
+        Ok(())
+    }
+
+    #[test]
+    fn kinds_are_bounded() {
+        let mut kinds = BTreeMap::new();
+        for n in 0..1_000 {
+            count(&mut kinds, &format!("{n}"));
+        }
+        assert_eq!(kinds.len(), KINDS_MAX + 1);
+        assert_eq!(kinds.values().sum::<u64>(), 1_000);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_lines_can_be_read(lines in proptest::collection::vec(line(), 0..40), cut in 0..40_usize) {
+            let mut text = fixture::History::new("w", &[]).text();
+            text.push_str(&lines.join("\n"));
+            let whole = read(text.as_bytes(), Path::new("h"));
+            proptest::prop_assert!(whole.is_ok());
+            let end = text.len() - cut.min(text.len());
+            // Cut anywhere: an answer or an error, never a panic.
+            drop(read(&text.as_bytes()[..end], Path::new("h")));
+        }
+    }
+
+    /// An event, or nearly one.
+    fn line() -> impl proptest::strategy::Strategy<Value = String> {
+        use proptest::prelude::*;
+        let process = prop_oneof![
+            "[0-3]",
+            Just(String::from("\"nemesis\"")),
+            Just(String::from("\"driver\""))
+        ];
+        let kind = prop_oneof!["invoke", "ok", "fail", "info"];
+        let f = prop_oneof![
+            "acquire",
+            "release",
+            "extend",
+            "phase",
+            "stall",
+            "death",
+            "client-pause",
+            "\\PC*"
+        ];
+        let phase = prop_oneof![
+            "load",
+            "warm-up",
+            "tail",
+            "end",
+            "inject",
+            "bit",
+            "heal",
+            "healed",
+            "not-healed"
+        ];
+        let times = any::<u64>().prop_map(|t| if t % 3 == 0 { t } else { t % 100 });
+        (process, kind, f, phase, times.clone(), times, "[ -~]{0,30}").prop_map(
+            |(process, kind, f, phase, time, intended, junk)| {
+                if junk.len() > 25 {
+                    return junk;
+                }
+                let f = serde_json::Value::from(f);
+                format!(
+                    r#"{{"index":1,"time":{time},"process":{process},"client":"c1","worker":0,"type":"{kind}","f":{f},"value":{{"intended":{intended},"phase":"{phase}","fault":{},"target":"c1","ms":-1e300}}}}"#,
+                    time % 3
+                )
+            },
+        )
+    }
 }

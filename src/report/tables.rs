@@ -80,11 +80,11 @@ pub fn run_judgement(s: &Summary) -> Judgement {
 pub fn setup(s: &Summary) -> String {
     let p = &s.setup;
     let mut parts = Vec::new();
-    let mut lock = format!("lock {}", if p.lock.is_empty() { NONE } else { &p.lock });
-    if !p.ttl.is_empty() {
-        lock = format!("{lock}, lease {}", p.ttl);
+    for (name, value) in [("lock", &p.lock), ("lease", &p.ttl)] {
+        if !value.is_empty() {
+            parts.push(format!("{name} {value}"));
+        }
     }
-    parts.push(lock);
     let nodes = plural(p.nodes, "node");
     let mut cluster = if p.topology.is_empty() {
         nodes
@@ -494,6 +494,17 @@ pub fn runs(runs: &[Summary]) -> Table {
         ]);
     }
     t
+}
+
+/// Side by side up to so many runs; more are listed a row a run.
+pub const SIDE_BY_SIDE: usize = 4;
+
+/// The runs whose verdict stands at the head of a report: all of a few; of many, the first that did not come out as
+/// expected.
+pub fn headlines(runs: &[Summary]) -> Vec<&Summary> {
+    let few = runs.len() <= SIDE_BY_SIDE;
+    let bad = |s: &&Summary| few || s.verdict.outcome != Outcome::Valid;
+    runs.iter().filter(bad).take(10).collect()
 }
 
 /// Runs of one workload together: in how many was each check violated, or unknown?

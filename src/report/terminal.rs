@@ -3,10 +3,11 @@
 //! Owns layout, width and colour. Must not know where the text goes: it gives back a `String`, and `cli` prints it.
 //! One run is shown whole; several runs are compared side by side (up to four), or listed a row a run with a tally,
 //! each with one drawn example a violated check.
+use super::glyphs::{Paint, legend};
 use super::sanitise::{clip, columns, guard_lines, visible};
 use super::summary::{Judged, Judgement, Summary};
 use super::tables::{self, Table};
-use super::timeline::{self, Paint};
+use super::timeline;
 use anstyle::{AnsiColor, Style as Ansi};
 use comfy_table::{CellAlignment, ContentArrangement, presets};
 use fencepost_checker::{Blame, CheckResult, Finding};
@@ -32,9 +33,6 @@ impl Default for Style {
         }
     }
 }
-
-/// Side by side up to so many runs; more are listed a row a run.
-const SIDE_BY_SIDE: usize = 4;
 
 const GOOD: Ansi = AnsiColor::Green.on_default().bold();
 const BAD: Ansi = AnsiColor::Red.on_default().bold();
@@ -84,16 +82,14 @@ impl Page {
         for (name, value) in tables::numbers(s) {
             self.item(&name, &value);
         }
-        self.item("results", &s.dir.display().to_string());
+        self.results(s);
     }
 
     fn many(&mut self, runs: &[Summary]) {
         let tally = tables::tally(runs);
-        let few = runs.len() <= SIDE_BY_SIDE;
-        if few {
-            for s in runs {
-                self.verdict(s);
-            }
+        let few = runs.len() <= tables::SIDE_BY_SIDE;
+        for s in tables::headlines(runs) {
+            self.verdict(s);
         }
         for line in &tally {
             self.paragraph(line, 0);
@@ -117,7 +113,7 @@ impl Page {
         }
         self.gap();
         for s in runs {
-            self.item("results", &s.dir.display().to_string());
+            self.results(s);
         }
     }
 
@@ -158,7 +154,7 @@ impl Page {
         }
         if drawn {
             self.gap();
-            for line in timeline::legend(self.style.unicode) {
+            for line in legend(self.style.unicode) {
                 let line = self.paint(FAINT, &clip(&line, self.style.width - 2));
                 self.line(&format!("  {line}"));
             }
@@ -244,7 +240,7 @@ impl Page {
             t.add_row(row.iter().map(cell));
         }
         for (n, column) in t.column_iter_mut().enumerate() {
-            column.set_padding((0, 2));
+            column.set_padding((0, 1));
             if table.is_figure(n) {
                 column.set_cell_alignment(CellAlignment::Right);
             }
@@ -258,6 +254,13 @@ impl Page {
         let name = self.paint(FAINT, &name);
         let text = self.wrap(value, 26);
         self.line(&format!("  {name}{pad}{}", text.trim()));
+    }
+
+    /// Where the results are: never broken into lines, since people copy it.
+    fn results(&mut self, s: &Summary) {
+        let name = self.paint(FAINT, "results");
+        let path = s.dir.display().to_string();
+        self.line(&format!("  {name}{}{}", " ".repeat(17), visible(&path)));
     }
 
     fn paragraph(&mut self, text: &str, indent: usize) {

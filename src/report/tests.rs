@@ -234,6 +234,31 @@ fn terminal_of_many_runs() -> Result<(), Failure> {
 }
 
 #[test]
+fn of_many_runs_each_bad_one_gives_its_reasons() -> Result<(), Failure> {
+    let mut runs: Vec<Summary> = (1..=20).map(|n| holds("w", n)).collect::<Result<_, _>>()?;
+    runs[12].verdict.outcome = Outcome::Violated;
+    runs[12].verdict.reasons = vec![String::from("service: found 1 violation")];
+    let text = terminal(&runs, Style::default());
+    assert_eq!(
+        text.matches("NOT AS EXPECTED  w  seed 13\n  service: found 1 violation")
+            .count(),
+        1,
+        "{text}"
+    );
+    assert_eq!(text.matches("AS EXPECTED").count(), 1, "{text}");
+    assert!(text.contains("w: as expected 19 of 20"), "{text}");
+    let marked = markdown::several(&runs);
+    assert_eq!(
+        marked
+            .matches("not as expected: `w`, seed 13\n\n* service: found 1 violation")
+            .count(),
+        1,
+        "{marked}"
+    );
+    Ok(())
+}
+
+#[test]
 fn no_line_is_wider_than_the_terminal_but_for_one_word() -> Result<(), Failure> {
     let s = plain_del()?;
     for width in [60, 80, 100, 160] {

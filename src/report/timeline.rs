@@ -12,6 +12,8 @@
 //! client-pause c1      ▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒
 //! n1                   1                   2             3
 //! ```
+use super::evidence::{Mark, marks};
+use super::glyphs::{Glyph, Paint};
 use super::latency::number;
 use super::sanitise::{clip, columns};
 use super::windows::FaultSummary;
@@ -19,96 +21,17 @@ use fencepost_checker::{Finding, SectionView};
 
 /// Sections, faults and marks drawn at most.
 const ROWS_MAX: usize = 6;
-/// Events numbered and listed at most.
-const EVENTS_MAX: usize = 9;
 /// Widest label.
 const LABEL_MAX: usize = 24;
 
-/// What a cell means; renderers choose its colour.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Paint {
-    /// Text.
-    Plain,
-    /// Axis and acquire in flight.
-    Faint,
-    /// The lease's promise.
-    Promise,
-    /// Belief beyond the promise.
-    Beyond,
-    /// Two at once.
-    Overlap,
-    /// A fault window.
-    Fault,
-    /// Something that a server, or a client, was seen to do.
-    Event,
-}
-
 /// One drawn line, as runs of one paint.
 pub type Line = Vec<(Paint, String)>;
-
-/// The characters of a drawing.
-struct Glyphs {
-    flight: char,
-    grant: char,
-    promise: char,
-    lease_end: char,
-    beyond: char,
-    let_go: char,
-    died: char,
-    overlap: char,
-    fault: char,
-    on: char,
-    axis: [char; 4],
-}
-
-const UNICODE: Glyphs = Glyphs {
-    flight: '·',
-    grant: '╞',
-    promise: '═',
-    lease_end: '╡',
-    beyond: '░',
-    let_go: '◆',
-    died: '✝',
-    overlap: '▓',
-    fault: '▒',
-    on: '→',
-    axis: ['├', '─', '┼', '┤'],
-};
-
-const ASCII: Glyphs = Glyphs {
-    flight: '.',
-    grant: '[',
-    promise: '=',
-    lease_end: ']',
-    beyond: '-',
-    let_go: 'R',
-    died: 'X',
-    overlap: '#',
-    fault: '~',
-    on: '>',
-    axis: ['+', '-', '+', '+'],
-};
-
-/// The key to the drawing, in two lines.
-pub fn legend(unicode: bool) -> [String; 2] {
-    let g = if unicode { &UNICODE } else { &ASCII };
-    [
-        format!(
-            "{} acquire in flight  {}{} granted, promised  {} lease ends  {} believed beyond it",
-            g.flight, g.grant, g.promise, g.lease_end, g.beyond
-        ),
-        format!(
-            "{} let go  {} died  {} two at once  {} fault  {} goes on  1 an event, listed below",
-            g.let_go, g.died, g.overlap, g.fault, g.on
-        ),
-    ]
-}
 
 /// Draw a finding, `width` columns wide.
 pub fn draw(finding: &Finding, faults: &[FaultSummary], width: usize, unicode: bool) -> Vec<Line> {
     let marks = marks(finding);
     let Some((from, to)) = range(finding, &marks) else {
-        return marks.iter().map(Mark::listed).collect();
+        return listed(&marks);
     };
     let rows = bands(finding, faults, &marks, from, to);
     let label = rows
@@ -121,11 +44,11 @@ pub fn draw(finding: &Finding, faults: &[FaultSummary], width: usize, unicode: b
         from,
         to,
         columns: width.saturating_sub(label + 1).max(20),
-        glyphs: if unicode { &UNICODE } else { &ASCII },
+        unicode,
     };
     let mut lines: Vec<Line> = scale.axis(label);
     lines.extend(rows.iter().map(|r| scale.row(r, label)));
-    lines.extend(marks.iter().map(Mark::listed));
+    lines.extend(listed(&marks));
     let more = finding.evidence.len().saturating_sub(marks.len());
     if more > 0 {
         lines.push(vec![(
@@ -136,71 +59,14 @@ pub fn draw(finding: &Finding, faults: &[FaultSummary], width: usize, unicode: b
     lines
 }
 
-/// A numbered event of the evidence.
-struct Mark {
-    number: char,
-    time: u64,
-    not_before: Option<u64>,
-    row: String,
-    text: String,
-}
-
-impl Mark {
-    fn listed(&self) -> Line {
-        let since = self
-            .not_before
-            .filter(|t| *t < self.time)
-            .map_or_else(String::new, |t| format!(", not before {}", time(t, 3)));
+fn listed(marks: &[Mark]) -> Vec<Line> {
+    let line = |m: &Mark| {
         vec![
-            (Paint::Event, format!("{} ", self.number)),
-            (
-                Paint::Plain,
-                format!("{} s{since}  {}", time(self.time, 3), self.text),
-            ),
+            (Paint::Event, format!("{} ", m.number)),
+            (Paint::Plain, m.text.clone()),
         ]
-    }
-}
-
-fn marks(finding: &Finding) -> Vec<Mark> {
-    let events = finding.evidence.iter().take(EVENTS_MAX);
-    let marks = events.zip('1'..).filter_map(|(e, number)| {
-        let text = |v: &serde_json::Value| v.as_str().map_or_else(|| v.to_string(), str::to_owned);
-        let value = e.get("value");
-        let of = |name: &str| value.and_then(|v| v.get(name));
-        let client = e.get("client").map(text);
-        let who = of("node")
-            .map(text)
-            .or(client)
-            .or_else(|| e.get("process").map(text))?;
-        let mut words = vec![who.clone()];
-        for name in ["type", "f", "key", "error"] {
-            let word = e
-                .get(name)
-                .map(text)
-                .filter(|w| name != "type" || w != "info");
-            words.extend(word);
-        }
-        for name in [
-            "phase",
-            "target",
-            "owner",
-            "token",
-            "version",
-            "pttl_ms",
-            "validity_ms",
-            "proof",
-        ] {
-            words.extend(of(name).map(|v| format!("{name} {}", text(v))));
-        }
-        Some(Mark {
-            number,
-            time: e.get("time")?.as_u64()?,
-            not_before: of("not_before").and_then(serde_json::Value::as_u64),
-            row: who,
-            text: clip(&words.join(" "), 160),
-        })
-    });
-    marks.collect()
+    };
+    marks.iter().map(line).collect()
 }
 
 /// The part of time that is drawn: from the first request to the last mark. A belief that lasts far longer than
@@ -236,24 +102,9 @@ fn range(finding: &Finding, marks: &[Mark]) -> Option<(u64, u64)> {
 /// One row before it is drawn: painted spans of time, then single marks.
 struct Band {
     label: String,
-    spans: Vec<(u64, Option<u64>, Paint, Glyph)>,
-    points: Vec<(u64, Paint, Glyph)>,
+    spans: Vec<(u64, Option<u64>, Glyph)>,
+    points: Vec<(u64, Glyph)>,
     note: String,
-}
-
-/// Which glyph a span or mark has.
-#[derive(Clone, Copy)]
-enum Glyph {
-    Flight,
-    Grant,
-    Promise,
-    LeaseEnd,
-    Beyond,
-    LetGo,
-    Died,
-    Overlap,
-    Fault,
-    Number(char),
 }
 
 fn bands(
@@ -267,12 +118,12 @@ fn bands(
         .sections
         .iter()
         .take(ROWS_MAX)
-        .map(|s| section(s, finding))
+        .map(|s| section(s, faults))
         .collect();
     if let Some((start, end)) = overlap(finding) {
         bands.push(Band {
             label: String::from("overlap"),
-            spans: vec![(start, end, Paint::Overlap, Glyph::Overlap)],
+            spans: vec![(start, Some(end), Glyph::Overlap)],
             points: Vec::new(),
             note: finding
                 .overlap_ns
@@ -285,14 +136,14 @@ fn bands(
     let shown = injections.filter(|(_, i)| i.at <= to && i.healed.is_none_or(|h| h >= from));
     bands.extend(shown.take(ROWS_MAX).map(|(f, i)| Band {
         label: clip(&format!("{} {}", f.kind, i.target), LABEL_MAX),
-        spans: vec![(i.at, i.healed, Paint::Fault, Glyph::Fault)],
+        spans: vec![(i.at, i.healed, Glyph::Fault)],
         points: Vec::new(),
         note: String::new(),
     }));
     let mut rows: Vec<Band> = Vec::new();
     for m in marks {
         let label = clip(&m.row, LABEL_MAX);
-        let point = (m.time, Paint::Event, Glyph::Number(m.number));
+        let point = (m.time, Glyph::Number(m.number));
         match rows.iter_mut().find(|r| r.label == label) {
             Some(row) => row.points.push(point),
             None => rows.push(Band {
@@ -307,66 +158,59 @@ fn bands(
     bands
 }
 
-fn section(s: &SectionView, finding: &Finding) -> Band {
+fn section(s: &SectionView, faults: &[FaultSummary]) -> Band {
     let mut band = Band {
         label: clip(&format!("{} {}/{}", s.label, s.client, s.worker), LABEL_MAX),
         spans: vec![
-            (
-                s.acquire_invoke,
-                Some(s.acquire_return),
-                Paint::Faint,
-                Glyph::Flight,
-            ),
-            (
-                s.acquire_return,
-                s.promise_end,
-                Paint::Promise,
-                Glyph::Promise,
-            ),
+            (s.acquire_invoke, Some(s.acquire_return), Glyph::Flight),
+            (s.acquire_return, s.promise_end, Glyph::Promise),
         ],
-        points: vec![(s.acquire_return, Paint::Promise, Glyph::Grant)],
+        points: vec![(s.acquire_return, Glyph::Grant)],
         note: String::new(),
     };
     if let Some(promised) = s.promise_end
         && s.belief_end.is_none_or(|b| b > promised)
     {
-        band.spans
-            .push((promised, s.belief_end, Paint::Beyond, Glyph::Beyond));
-        band.points
-            .push((promised, Paint::Promise, Glyph::LeaseEnd));
+        band.spans.push((promised, s.belief_end, Glyph::Beyond));
+        band.points.push((promised, Glyph::LeaseEnd));
     }
     if let Some(end) = s.belief_end {
-        let died = finding.evidence.iter().any(|e| {
-            let is = |name: &str, what: &str| e.get(name).and_then(|v| v.as_str()) == Some(what);
-            is("f", "death")
-                && is("client", &s.client)
-                && e.get("time").and_then(serde_json::Value::as_u64) == Some(end)
-        });
+        let died = faults.iter().any(|f| killed(f, &s.client, end));
         let glyph = if died { Glyph::Died } else { Glyph::LetGo };
-        band.points.push((end, Paint::Beyond, glyph));
+        band.points.push((end, glyph));
     }
     band
 }
 
-/// The time in which A and another held at once: by their promises, or by their beliefs where the promises do not
-/// meet. None where the finding is no overlap.
-fn overlap(finding: &Finding) -> Option<(u64, Option<u64>)> {
-    finding.overlap_ns?;
+/// Whether a fault killed a client at that time: between the injecting call and the proof (a death is stamped before
+/// the signal is sent).
+fn killed(fault: &FaultSummary, client: &str, at: u64) -> bool {
+    matches!(fault.kind.as_str(), "client-kill" | "client-restart")
+        && fault
+            .injections
+            .iter()
+            .any(|i| i.target == client && i.at <= at && i.bit.is_none_or(|bit| at <= bit))
+}
+
+/// The time in which A and another held at once, as long as the finding says. None where it is no overlap.
+///
+/// It begins with the later grant, but for promises that were extended after a gap: there it begins when the finding
+/// can first be said.
+fn overlap(finding: &Finding) -> Option<(u64, u64)> {
+    let length = finding.overlap_ns?;
     let (a, rest) = finding.sections.split_first()?;
-    let b = rest.first()?;
-    let start = a.acquire_return.max(b.acquire_return);
-    let meet = |x: Option<u64>, y: Option<u64>| match (x, y) {
-        (Some(x), Some(y)) => Some(x.min(y)),
-        (one, other) => one.or(other),
+    let granted = a.acquire_return.max(rest.first()?.acquire_return);
+    let meet = |end: fn(&SectionView) -> Option<u64>| {
+        [end(a), end(&rest[0])]
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or(u64::MAX)
     };
-    let promised = meet(a.promise_end, b.promise_end);
-    if finding.check != "overrun" && promised.is_none_or(|end| end > start) {
-        return Some((start, promised));
-    }
-    let believed = meet(a.belief_end, b.belief_end);
-    believed
-        .is_none_or(|end| end > start)
-        .then_some((start, believed))
+    let end = meet(|s| s.promise_end).max(meet(|s| s.belief_end));
+    let late = finding.at > granted && finding.at.saturating_add(length) <= end;
+    let start = if late { finding.at } else { granted };
+    Some((start, start.saturating_add(length)))
 }
 
 /// Time in s with so many decimals.
@@ -380,7 +224,7 @@ struct Scale {
     from: u64,
     to: u64,
     columns: usize,
-    glyphs: &'static Glyphs,
+    unicode: bool,
 }
 
 impl Scale {
@@ -391,20 +235,8 @@ impl Scale {
         (u128::from(at) * (self.columns as u128 - 1) / span) as usize
     }
 
-    fn glyph(&self, glyph: Glyph) -> char {
-        let g = self.glyphs;
-        match glyph {
-            Glyph::Flight => g.flight,
-            Glyph::Grant => g.grant,
-            Glyph::Promise => g.promise,
-            Glyph::LeaseEnd => g.lease_end,
-            Glyph::Beyond => g.beyond,
-            Glyph::LetGo => g.let_go,
-            Glyph::Died => g.died,
-            Glyph::Overlap => g.overlap,
-            Glyph::Fault => g.fault,
-            Glyph::Number(n) => n,
-        }
+    fn cell(&self, glyph: Glyph) -> (Paint, char) {
+        (glyph.paint(), glyph.char(self.unicode))
     }
 
     /// Two lines: times, and the axis itself.
@@ -418,16 +250,14 @@ impl Scale {
         let pad = " ".repeat(label + 1);
         let mut times = format!("{:<1$}", "time, s", label + 1);
         let ticks = (self.columns / 16).clamp(2, 8);
-        let mut line: Vec<char> = vec![self.glyphs.axis[1]; self.columns];
+        let mut line = vec![Glyph::Axis; self.columns];
         for n in 0..=ticks {
             let column = n * (self.columns - 1) / ticks;
-            line[column] = self.glyphs.axis[if n == 0 {
-                0
-            } else if n == ticks {
-                3
-            } else {
-                2
-            }];
+            line[column] = match n {
+                0 => Glyph::AxisBegin,
+                n if n == ticks => Glyph::AxisEnd,
+                _ => Glyph::AxisTick,
+            };
             let at = self.from + (u128::from(span) * n as u128 / ticks as u128) as u64;
             let text = time(at, decimals);
             // The last one ends with the axis; the others begin at their tick.
@@ -446,27 +276,32 @@ impl Scale {
             vec![(Paint::Faint, times)],
             vec![(
                 Paint::Faint,
-                format!("{pad}{}", line.into_iter().collect::<String>()),
+                format!(
+                    "{pad}{}",
+                    line.into_iter()
+                        .map(|g| g.char(self.unicode))
+                        .collect::<String>()
+                ),
             )],
         ]
     }
 
     fn row(&self, band: &Band, label: usize) -> Line {
         let mut cells = vec![(Paint::Plain, ' '); self.columns];
-        for &(start, end, paint, glyph) in &band.spans {
+        for &(start, end, glyph) in &band.spans {
             let first = self.column(start);
             let last = end.map_or(self.columns - 1, |e| self.column(e)).max(first);
             if start > self.to || end.is_some_and(|e| e < self.from) {
                 continue;
             }
             for cell in &mut cells[first..=last] {
-                *cell = (paint, self.glyph(glyph));
+                *cell = self.cell(glyph);
             }
             if end.is_none_or(|e| e > self.to) {
-                cells[self.columns - 1] = (paint, self.glyphs.on);
+                cells[self.columns - 1] = (glyph.paint(), Glyph::On.char(self.unicode));
             }
         }
-        for &(at, paint, glyph) in &band.points {
+        for &(at, glyph) in &band.points {
             if (self.from..=self.to).contains(&at) {
                 let mut column = self.column(at);
                 // Events that fall into one column stand side by side.
@@ -476,7 +311,7 @@ impl Scale {
                 {
                     column += 1;
                 }
-                cells[column] = (paint, self.glyph(glyph));
+                cells[column] = self.cell(glyph);
             }
         }
         self.note(&mut cells, &band.note);
@@ -508,6 +343,126 @@ impl Scale {
         };
         for (cell, c) in cells[start..].iter_mut().zip(note.chars()) {
             *cell = (Paint::Overlap, c);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture::{MS, findings, section};
+
+    fn plain(finding: &Finding, width: usize, unicode: bool) -> Vec<String> {
+        draw(finding, &[], width, unicode)
+            .into_iter()
+            .map(|line| line.into_iter().map(|(_, text)| text).collect::<String>())
+            .collect()
+    }
+
+    #[test]
+    fn a_belief_without_end_goes_on_and_presses_nothing() {
+        let [mut f, _] = findings();
+        f.sections[0].belief_end = Some(3_600_000 * MS);
+        f.sections[1] = section("B", "c2", [3_230, 3_231, 0, 0]);
+        let lines = plain(&f, 80, true);
+        assert!(
+            lines[2].ends_with('→') && lines[3].ends_with('→'),
+            "{lines:#?}"
+        );
+        assert!(lines[2].matches('═').count() > 20, "{lines:#?}");
+    }
+
+    #[test]
+    fn a_killed_holder_is_marked_as_dead() {
+        use crate::report::windows::Injection;
+        let [mut f, _] = findings();
+        f.sections[0].belief_end = Some(2_000 * MS);
+        f.sections[0].promise_end = Some(2_000 * MS);
+        let mut kill = FaultSummary {
+            fault: 0,
+            kind: String::from("client-kill"),
+            injected: 1,
+            bit: 1,
+            healed: 0,
+            unproved: 0,
+            never_fired: false,
+            injections: vec![Injection {
+                target: String::from("c1"),
+                at: 1_999 * MS,
+                bit: Some(2_001 * MS),
+                ..Injection::default()
+            }],
+        };
+        let row = |fault: &FaultSummary| {
+            let lines = draw(&f, std::slice::from_ref(fault), 80, true);
+            let line: String = lines[2].iter().map(|(_, text)| text.as_str()).collect();
+            line.trim_end().to_owned()
+        };
+        assert!(row(&kill).ends_with('✝'), "{}", row(&kill));
+        kill.injections[0].target = String::from("c2");
+        assert!(row(&kill).ends_with('◆'), "{}", row(&kill));
+    }
+
+    #[test]
+    fn an_overlap_is_as_long_as_it_is_said_to_be() {
+        let [mut f, _] = findings();
+        assert_eq!(overlap(&f), Some((3_231 * MS, 4_210 * MS)));
+        // A's promise was extended at 4.100 s, after a gap in which B was granted.
+        f.check = String::from("service");
+        f.at = 4_100 * MS;
+        f.overlap_ns = Some(100 * MS);
+        assert_eq!(overlap(&f), Some((4_100 * MS, 4_200 * MS)));
+        f.overlap_ns = None;
+        assert_eq!(overlap(&f), None);
+    }
+
+    #[test]
+    fn a_finding_without_sections_or_events_is_no_drawing() {
+        let [mut f, _] = findings();
+        f.sections.clear();
+        f.evidence.clear();
+        assert!(plain(&f, 80, true).is_empty());
+    }
+
+    #[test]
+    fn events_of_one_moment_stand_side_by_side() {
+        let [mut f, _] = findings();
+        f.evidence = vec![f.evidence[0].clone(); 12];
+        let lines = plain(&f, 80, true);
+        assert!(lines.iter().any(|l| l.contains("123456789")), "{lines:#?}");
+        assert!(
+            lines.iter().any(|l| l.contains("3 more events")),
+            "{lines:#?}"
+        );
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_times_can_be_drawn(
+            times in proptest::collection::vec(proptest::prelude::any::<(u64, u64, Option<u64>, Option<u64>)>(), 0..9),
+            small in proptest::collection::vec((0..99_u64, 0..99_u64, proptest::option::of(0..99_u64), proptest::option::of(0..99_u64)), 0..9),
+            at in proptest::prelude::any::<u64>(),
+            width in 0..200_usize,
+            unicode in proptest::prelude::any::<bool>(),
+        ) {
+            let [mut f, _] = findings();
+            f.at = at;
+            for times in [times, small] {
+                f.sections = times
+                    .iter()
+                    .map(|&(acquire_invoke, acquire_return, promise_end, belief_end)| SectionView {
+                        acquire_invoke,
+                        acquire_return,
+                        promise_end,
+                        belief_end,
+                        ..section("A", "c1", [0; 4])
+                    })
+                    .collect();
+                let lines = plain(&f, width, unicode);
+                for line in lines.iter().take_while(|l| !l.starts_with('1')) {
+                    proptest::prop_assert!(columns(line.trim_end()) <= width.max(20 + LABEL_MAX + 1), "{line}");
+                }
+            }
         }
     }
 }
