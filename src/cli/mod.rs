@@ -1,1 +1,2 @@
-//! (room to be filled)
+//! Arguments to one typed command each; exit codes.
+pub mod doctor;

@@ -148,7 +148,6 @@ fn emit(sink: &dyn Sink, clock: Clock, stall: Stall) {
 }
 
 /// The longest and the mean oversleep over `span`, measured right now by the calling thread.
-#[allow(dead_code)]
 pub fn level(span: Duration) -> (Duration, Duration) {
     let (clock, mut naps, mut sum, mut max) =
         (Clock::start(), 0u32, Duration::ZERO, Duration::ZERO);

@@ -33,7 +33,7 @@ mod view;
 mod watch;
 
 pub use conn::ConnError;
-pub use hiccup::Hiccups;
+pub use hiccup::{Hiccups, level as hiccup_level};
 
 use crate::record::{Clock, Sink};
 use fencepost_checker::{Event, EventType, Process, Value};
