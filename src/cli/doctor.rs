@@ -1,4 +1,361 @@
-//! placeholder
-#[derive(Debug, clap::Args)]
-pub struct Args {}
-pub fn main(_a: &Args) -> super::Exit { super::Exit::Ok }
+//! `fencepost doctor`: what works on this machine, found by trying it, and which fault is possible by which route.
+//!
+//! Owns the report and how it reads. Must not know a run. The probes are in `engine` (Docker) and `host`
+//! (everything else); each gives [`Line`]s, and from those that were found the table of faults is drawn.
+mod engine;
+mod host;
+
+use crate::plan::FaultKind;
+use comfy_table::{ContentArrangement, Table};
+use serde::Serialize;
+use std::fmt::Write;
+
+/// How a probe came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// It works.
+    Ok,
+    /// It works with a drawback, or is missing without being needed.
+    Warn,
+    /// It is missing, and something that is needed does not work without it.
+    Missing,
+}
+
+/// One thing that was probed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Line {
+    /// What: `engine`, `redis-server`, `netem` …
+    pub what: String,
+    /// How it came out.
+    pub status: Status,
+    /// What was found, or why nothing was.
+    pub found: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+impl Line {
+    fn new(what: &str, status: Status, found: impl AsRef<str>) -> Self {
+        Self {
+            what: what.to_owned(),
+            status,
+            found: plain(found.as_ref()),
+            hint: None,
+        }
+    }
+
+    fn hint(mut self, hint: impl Into<String>) -> Self {
+        if self.status != Status::Ok {
+            self.hint = Some(hint.into());
+        }
+        self
+    }
+}
+
+/// Whether a fault is possible on a backend.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Route {
+    /// Yes: by this route.
+    By(String),
+    /// No: for this reason.
+    Not(String),
+}
+
+/// One fault on both backends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FaultLine {
+    /// The kind of fault.
+    pub fault: FaultKind,
+    /// With nodes in containers.
+    pub docker: Route,
+    /// With nodes as processes.
+    pub local: Route,
+}
+
+/// All that was found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DoctorReport {
+    /// Probes, in the order in which they are read.
+    pub lines: Vec<Line>,
+    /// Every kind of fault.
+    pub faults: Vec<FaultLine>,
+    /// Whether each backend can run at all; why not.
+    pub docker: Route,
+    /// As `docker`.
+    pub local: Route,
+}
+
+/// Every kind of fault that the table shows.
+const FAULTS: [FaultKind; 11] = [
+    FaultKind::ClientPause,
+    FaultKind::ClientKill,
+    FaultKind::ClientRestart,
+    FaultKind::SlowWork,
+    FaultKind::NodePause,
+    FaultKind::NodeKill,
+    FaultKind::NodeRestart,
+    FaultKind::Partition,
+    FaultKind::Latency,
+    FaultKind::QuorumThin,
+    FaultKind::ResourceDelay,
+];
+
+/// What the table of faults is drawn from: each a route, or why there is none.
+struct Routes {
+    /// Can nodes run as containers.
+    docker: Route,
+    /// Can nodes run as processes.
+    local: Route,
+    /// Signals to processes of our own.
+    signals: Route,
+    /// Pausing a container.
+    pause: Route,
+}
+
+/// Probes everything. Takes about two seconds: one of them watches for hiccups, and with an engine and images a
+/// container is started, stopped by signal, and removed.
+pub async fn doctor() -> DoctorReport {
+    let (engine, host) = tokio::join!(engine::probe(), host::probe());
+    let local = match host
+        .lines
+        .iter()
+        .find(|l| l.status == Status::Missing && host::LOCAL.contains(&&*l.what))
+    {
+        Some(line) => Route::Not(format!("{}: {}", line.what, line.found)),
+        None => Route::By("server and Toxiproxy as child processes".into()),
+    };
+    let routes = Routes {
+        docker: engine.backend,
+        local,
+        signals: host.signals,
+        pause: engine.pause,
+    };
+    // Measured last, when no other probe disturbs it.
+    let hiccups = host::hiccups().await;
+    let lines = engine
+        .lines
+        .into_iter()
+        .chain(host.lines)
+        .chain([hiccups])
+        .collect();
+    let faults = FAULTS
+        .into_iter()
+        .map(|fault| fault_line(fault, &routes))
+        .collect();
+    DoctorReport {
+        lines,
+        faults,
+        docker: routes.docker,
+        local: routes.local,
+    }
+}
+
+/// By which route a fault goes. Exhaustive, so that a new kind must say.
+fn fault_line(fault: FaultKind, routes: &Routes) -> FaultLine {
+    let on = |backend: &Route, route: &Route| {
+        if matches!(backend, Route::Not(_)) {
+            backend.clone()
+        } else {
+            route.clone()
+        }
+    };
+    let by = |text: &str| Route::By(text.to_owned());
+    let signal = |text: &str| {
+        if let Route::By(_) = routes.signals {
+            by(text)
+        } else {
+            routes.signals.clone()
+        }
+    };
+    let (docker, local) = match fault {
+        FaultKind::ClientPause => (
+            signal("SIGSTOP to the client's group"),
+            signal("SIGSTOP to the client's group"),
+        ),
+        FaultKind::ClientKill | FaultKind::ClientRestart => (
+            signal("SIGKILL to the client's group"),
+            signal("SIGKILL to the client's group"),
+        ),
+        FaultKind::SlowWork => (by("the client works longer"), by("the client works longer")),
+        FaultKind::ResourceDelay => (
+            by("the driver holds the write"),
+            by("the driver holds the write"),
+        ),
+        FaultKind::NodePause => (routes.pause.clone(), signal("SIGSTOP to the server")),
+        FaultKind::NodeKill | FaultKind::NodeRestart => (
+            by("engine API: kill, start"),
+            signal("SIGKILL to the server"),
+        ),
+        FaultKind::Partition | FaultKind::Latency | FaultKind::QuorumThin => {
+            (by("Toxiproxy"), by("Toxiproxy"))
+        }
+    };
+    FaultLine {
+        fault,
+        docker: on(&routes.docker, &docker),
+        local: on(&routes.local, &local),
+    }
+}
+
+impl DoctorReport {
+    /// Whether there is a backend on which a run is possible.
+    pub fn usable(&self) -> bool {
+        [&self.docker, &self.local]
+            .into_iter()
+            .any(|r| matches!(r, Route::By(_)))
+    }
+
+    /// For a terminal or a log, without colour.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        let width = self.lines.iter().map(|l| l.what.len()).max().unwrap_or(0);
+        for line in &self.lines {
+            let status = match line.status {
+                Status::Ok => "ok",
+                Status::Warn => "warn",
+                Status::Missing => "missing",
+            };
+            let _ = writeln!(out, "{status:<8}{:<width$}  {}", line.what, line.found);
+            if let Some(hint) = &line.hint {
+                let _ = writeln!(out, "{:8}{:width$}  hint: {hint}", "", "");
+            }
+        }
+        let mut table = Table::new();
+        table.load_preset(comfy_table::presets::NOTHING);
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+        table.set_header(["fault", "--backend docker", "--backend local"]);
+        for line in &self.faults {
+            table.add_row([
+                fault_name(line.fault),
+                cell(&line.docker),
+                cell(&line.local),
+            ]);
+        }
+        let _ = writeln!(out, "\n{}\n", table.trim_fmt());
+        let verdict = match (&self.docker, &self.local) {
+            (Route::By(_), _) => "`run` takes Docker here (--backend auto)".to_owned(),
+            (Route::Not(why), Route::By(_)) => {
+                format!("`run` takes local processes here (no Docker: {why})")
+            }
+            (Route::Not(docker), Route::Not(local)) => {
+                format!("nothing can run here: docker: {docker}; local: {local}\nhint: make setup")
+            }
+        };
+        let _ = writeln!(out, "{verdict}");
+        out
+    }
+
+    /// For machines: the same as one JSON object.
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::to_value(self).unwrap_or_default()
+    }
+}
+
+fn fault_name(fault: FaultKind) -> String {
+    match serde_json::to_value(fault) {
+        Ok(serde_json::Value::String(name)) => name,
+        _ => format!("{fault:?}"),
+    }
+}
+
+fn cell(route: &Route) -> String {
+    match route {
+        Route::By(route) => format!("yes: {route}"),
+        Route::Not(why) => format!("no: {why}"),
+    }
+}
+
+/// One line without control characters, of bounded length: engines and programs wrote it.
+fn plain(text: &str) -> String {
+    text.trim()
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(160)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn routes(docker: bool, local: bool) -> Routes {
+        let route = |on: bool, what: &str| {
+            if on {
+                Route::By(what.into())
+            } else {
+                Route::Not(format!("no {what}"))
+            }
+        };
+        Routes {
+            docker: route(docker, "engine"),
+            local: route(local, "redis-server"),
+            signals: Route::By("SIGSTOP".into()),
+            pause: Route::Not("no permission".into()),
+        }
+    }
+
+    #[test]
+    fn a_fault_is_impossible_where_its_backend_is_or_its_own_route() {
+        let pause = fault_line(FaultKind::NodePause, &routes(true, true));
+        assert_eq!(pause.docker, Route::Not("no permission".into()));
+        assert_eq!(pause.local, Route::By("SIGSTOP to the server".into()));
+        let cut = fault_line(FaultKind::Partition, &routes(false, true));
+        assert_eq!(
+            (cut.docker, cut.local),
+            (
+                Route::Not("no engine".into()),
+                Route::By("Toxiproxy".into())
+            )
+        );
+    }
+
+    #[test]
+    fn the_text_names_every_line_every_fault_and_what_run_would_take() {
+        let routes = routes(false, true);
+        let lines = vec![
+            Line::new(
+                "engine",
+                Status::Missing,
+                "\u{1b}[31mno\u{7} socket\nsecond line",
+            )
+            .hint("make setup"),
+            Line::new("python3", Status::Ok, "Python 3").hint("never shown"),
+        ];
+        let faults: Vec<_> = FAULTS
+            .into_iter()
+            .map(|fault| fault_line(fault, &routes))
+            .collect();
+        let report = DoctorReport {
+            lines,
+            faults,
+            docker: routes.docker,
+            local: routes.local,
+        };
+        let text = report.text();
+        assert!(report.usable());
+        assert!(
+            !text.contains('\u{1b}')
+                && !text.contains("second line")
+                && !text.contains("never shown"),
+            "{text}"
+        );
+        for part in [
+            "missing engine ",
+            "hint: make setup",
+            "ok      python3",
+            "takes local processes here",
+        ] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+        for fault in FAULTS {
+            assert!(text.contains(&fault_name(fault)), "{fault:?} in {text}");
+        }
+        assert_eq!(report.json()["faults"][0]["fault"], "client-pause");
+        assert_eq!(report.json()["lines"][0]["status"], "missing");
+    }
+}

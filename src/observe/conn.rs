@@ -72,14 +72,31 @@ async fn handshake(addr: SocketAddr, clock: Clock) -> Result<Conn, ConnError> {
     let io = |source| ConnError::Io { addr, source };
     let stream = TcpStream::connect(addr).await.map_err(io)?;
     stream.set_nodelay(true).map_err(io)?;
-    let mut conn = Conn { stream, input: BytesMut::new(), early: Vec::new(), run_id: String::new(), since: 0 };
-    conn.ask(&["HELLO", "3", "SETNAME", "fencepost-observer"], "HELLO 3").await?;
+    let mut conn = Conn {
+        stream,
+        input: BytesMut::new(),
+        early: Vec::new(),
+        run_id: String::new(),
+        since: 0,
+    };
+    conn.ask(&["HELLO", "3", "SETNAME", "fencepost-observer"], "HELLO 3")
+        .await?;
     // OPTIN and no CLIENT CACHING: no key is tracked, but a flush is still announced.
-    conn.ask(&["CLIENT", "TRACKING", "ON", "OPTIN"], "CLIENT TRACKING").await?;
-    let flags = conn.ask(&["CONFIG", "GET", "notify-keyspace-events"], "CONFIG GET").await?;
-    let flags = flags.array().and_then(|pair| pair.get(1)?.text()).unwrap_or_default();
+    conn.ask(&["CLIENT", "TRACKING", "ON", "OPTIN"], "CLIENT TRACKING")
+        .await?;
+    let flags = conn
+        .ask(&["CONFIG", "GET", "notify-keyspace-events"], "CONFIG GET")
+        .await?;
+    let flags = flags
+        .array()
+        .and_then(|pair| pair.get(1)?.text())
+        .unwrap_or_default();
     if let Some(needed) = missing_flags(&String::from_utf8_lossy(flags)) {
-        conn.ask(&["CONFIG", "SET", "notify-keyspace-events", &needed], "CONFIG SET").await?;
+        conn.ask(
+            &["CONFIG", "SET", "notify-keyspace-events", &needed],
+            "CONFIG SET",
+        )
+        .await?;
     }
     let info = conn.ask(&["INFO", "server"], "INFO").await?;
     conn.run_id = run_id(&info).ok_or_else(|| refused("INFO", &info))?;
@@ -118,7 +135,10 @@ impl Conn {
     }
 
     fn io(&self, source: std::io::Error) -> ConnError {
-        let addr = self.stream.peer_addr().unwrap_or_else(|_| SocketAddr::from(([0, 0, 0, 0], 0)));
+        let addr = self
+            .stream
+            .peer_addr()
+            .unwrap_or_else(|_| SocketAddr::from(([0, 0, 0, 0], 0)));
         ConnError::Io { addr, source }
     }
 }
@@ -138,12 +158,17 @@ fn refused(command: &'static str, answer: &Frame) -> ConnError {
         Frame::Error(text) | Frame::Text(text) => String::from_utf8_lossy(text).into_owned(),
         other => format!("{other:?}"),
     };
-    ConnError::Refused { command, answer: answer.chars().take(200).collect() }
+    ConnError::Refused {
+        command,
+        answer: answer.chars().take(200).collect(),
+    }
 }
 
 fn run_id(info: &Frame) -> Option<String> {
     let text = std::str::from_utf8(info.text()?).ok()?;
-    text.lines().find_map(|line| line.strip_prefix("run_id:")).map(|id| id.trim().to_owned())
+    text.lines()
+        .find_map(|line| line.strip_prefix("run_id:"))
+        .map(|id| id.trim().to_owned())
 }
 
 /// The flags to set, if those that are set do not cover: events by name (E) of strings ($), of any type (g), of
@@ -155,6 +180,7 @@ fn missing_flags(set: &str) -> Option<String> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -79,7 +79,8 @@ fn skip(buffer: &[u8], at: usize, depth: u32) -> Result<Option<usize>, FrameErro
             if depth == DEPTH_MAX {
                 return Err(FrameError("nested too deeply"));
             }
-            let count = length(line)?.unwrap_or(0) * if matches!(kind, b'%' | b'|') { 2 } else { 1 };
+            let count =
+                length(line)?.unwrap_or(0) * if matches!(kind, b'%' | b'|') { 2 } else { 1 };
             // An attribute stands before the value that it belongs to.
             let count = count + usize::from(kind == b'|');
             let mut end = after;
@@ -97,21 +98,30 @@ fn skip(buffer: &[u8], at: usize, depth: u32) -> Result<Option<usize>, FrameErro
 }
 
 /// Type, rest of the first line, and where the next line begins.
-fn header(buffer: &[u8], at: usize) -> Result<Option<(u8, &[u8], usize)>, FrameError> {
+type Header<'a> = (u8, &'a [u8], usize);
+
+fn header(buffer: &[u8], at: usize) -> Result<Option<Header<'_>>, FrameError> {
     let rest = buffer.get(at..).unwrap_or_default();
     let Some((&kind, body)) = rest.split_first() else {
         return Ok(None);
     };
     let Some(end) = body.iter().position(|&b| b == b'\n') else {
-        return if body.len() > LENGTH_MAX { Err(FrameError("line too long")) } else { Ok(None) };
+        return if body.len() > LENGTH_MAX {
+            Err(FrameError("line too long"))
+        } else {
+            Ok(None)
+        };
     };
-    let line = body[..end].strip_suffix(b"\r").ok_or(FrameError("line without CR"))?;
+    let line = body[..end]
+        .strip_suffix(b"\r")
+        .ok_or(FrameError("line without CR"))?;
     Ok(Some((kind, line, at + 1 + end + 1)))
 }
 
 fn number(line: &[u8]) -> Result<i64, FrameError> {
     let text = std::str::from_utf8(line).ok();
-    text.and_then(|t| t.parse().ok()).ok_or(FrameError("not a number"))
+    text.and_then(|t| t.parse().ok())
+        .ok_or(FrameError("not a number"))
 }
 
 /// A length; none for the `-1` of RESP2's null.
@@ -153,8 +163,14 @@ fn build(whole: &mut Bytes) -> Result<Frame, FrameError> {
             None => Frame::Null,
             Some(n) => {
                 let n = if kind == b'%' { 2 * n } else { n };
-                let items = (0..n).map(|_| build(whole)).collect::<Result<Vec<_>, _>>()?;
-                if kind == b'>' { Frame::Push(items) } else { Frame::Array(items) }
+                let items = (0..n)
+                    .map(|_| build(whole))
+                    .collect::<Result<Vec<_>, _>>()?;
+                if kind == b'>' {
+                    Frame::Push(items)
+                } else {
+                    Frame::Array(items)
+                }
             }
         },
         b'|' => {
@@ -168,6 +184,7 @@ fn build(whole: &mut Bytes) -> Result<Frame, FrameError> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
@@ -182,7 +199,11 @@ mod tests {
     fn expected() -> Vec<Frame> {
         vec![
             text("PONG"),
-            Frame::Push(vec![text("message"), text("__keyevent@0__:set"), text("fp:a")]),
+            Frame::Push(vec![
+                text("message"),
+                text("__keyevent@0__:set"),
+                text("fp:a"),
+            ]),
             Frame::Null,
             Frame::Int(-2),
             Frame::Push(vec![text("invalidate"), Frame::Null]),
@@ -220,7 +241,13 @@ mod tests {
 
     #[test]
     fn absurd_frames_are_refused() {
-        for bytes in ["$99999999999\r\n", "*-7\r\n", "?\r\n", "+no carriage return\n", &"*1\r\n".repeat(20)] {
+        for bytes in [
+            "$99999999999\r\n",
+            "*-7\r\n",
+            "?\r\n",
+            "+no carriage return\n",
+            &"*1\r\n".repeat(20),
+        ] {
             assert!(take(&mut BytesMut::from(bytes)).is_err(), "{bytes:?}");
         }
     }

@@ -143,18 +143,32 @@ fn deadline(event: &Held) -> u64 {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
     fn event(f: &'static str, key: &str, reads: bool) -> Held {
         let key = Some(Rc::from(key));
-        let (owner, pttl) =
-            if reads { (Slot::Waiting, Slot::Waiting) } else { (Slot::Done(None), Slot::Done(None)) };
-        Held { f, key, not_before: 0, seen: 1000, owner, pttl, proof: None }
+        let (owner, pttl) = if reads {
+            (Slot::Waiting, Slot::Waiting)
+        } else {
+            (Slot::Done(None), Slot::Done(None))
+        };
+        Held {
+            f,
+            key,
+            not_before: 0,
+            seen: 1000,
+            owner,
+            pttl,
+            proof: None,
+        }
     }
 
     fn drain(queue: &mut Queue) -> Vec<(&'static str, Option<String>, Option<i64>)> {
-        std::iter::from_fn(|| queue.pop(1001)).map(|e| (e.f, e.owner.value(), e.pttl.value())).collect()
+        std::iter::from_fn(|| queue.pop(1001))
+            .map(|e| (e.f, e.owner.value(), e.pttl.value()))
+            .collect()
     }
 
     #[test]
@@ -166,7 +180,10 @@ mod tests {
         queue.owner_read("a", Some("v"));
         assert_eq!(drain(&mut queue), []);
         queue.pttl_read("a", Some(7));
-        assert_eq!(drain(&mut queue), [("set", Some("v".into()), Some(7)), ("del", None, None)]);
+        assert_eq!(
+            drain(&mut queue),
+            [("set", Some("v".into()), Some(7)), ("del", None, None)]
+        );
         assert_eq!((queue.waiting, queue.deadline()), (0, None));
     }
 
@@ -178,7 +195,10 @@ mod tests {
         queue.push(event("set", "a", true));
         queue.owner_read("a", Some("second"));
         queue.pttl_read("a", None);
-        assert_eq!(drain(&mut queue), [("set", None, None), ("set", Some("second".into()), None)]);
+        assert_eq!(
+            drain(&mut queue),
+            [("set", None, None), ("set", Some("second".into()), None)]
+        );
     }
 
     #[test]
@@ -189,7 +209,13 @@ mod tests {
         queue.push(event("expire", "a", true));
         queue.owner_read("a", Some("v"));
         queue.pttl_read("a", Some(9));
-        assert_eq!(drain(&mut queue), [("set", Some("v".into()), None), ("expire", Some("v".into()), Some(9))]);
+        assert_eq!(
+            drain(&mut queue),
+            [
+                ("set", Some("v".into()), None),
+                ("expire", Some("v".into()), Some(9))
+            ]
+        );
     }
 
     #[test]

@@ -71,20 +71,30 @@ impl Hiccups {
         let total = Arc::new(AtomicU64::new(0));
         let (stalls, mut seen) = mpsc::unbounded_channel::<Stall>();
         let (stopped, sum) = (stop.clone(), total.clone());
-        let thread = std::thread::Builder::new().name("hiccups".into()).spawn(move || {
+        let meter = move || {
             while !stopped.load(Ordering::Relaxed) {
                 if let Some(stall) = measure(&nap) {
                     sum.fetch_add(stall.end - stall.start, Ordering::Relaxed);
                     let _ = stalls.send(stall);
                 }
             }
-        });
+        };
+        let thread = std::thread::Builder::new()
+            .name("hiccups".into())
+            .spawn(meter);
+        let thread = thread
+            .inspect_err(|error| tracing::error!(%error, "no hiccup meter: stalls go unseen"));
         let task = tokio::task::spawn_local(async move {
             while let Some(stall) = seen.recv().await {
                 emit(&*sink, clock, stall);
             }
         });
-        Self { stop, total, thread: thread.ok(), task }
+        Self {
+            stop,
+            total,
+            thread: thread.ok(),
+            task,
+        }
     }
 
     /// The sum of all stalls so far.
@@ -129,14 +139,18 @@ fn emit(sink: &dyn Sink, clock: Clock, stall: Stall) {
         kind: EventType::Info,
         f: Cow::Borrowed("stall"),
         key: None,
-        value: Value { ms: Some(time.saturating_sub(stall.start) as f64 / 1e6), ..Value::default() },
+        value: Value {
+            ms: Some(time.saturating_sub(stall.start) as f64 / 1e6),
+            ..Value::default()
+        },
         error: None,
     });
 }
 
 /// The longest and the mean oversleep over `span`, measured right now by the calling thread.
 pub fn level(span: Duration) -> (Duration, Duration) {
-    let (clock, mut naps, mut sum, mut max) = (Clock::start(), 0u32, Duration::ZERO, Duration::ZERO);
+    let (clock, mut naps, mut sum, mut max) =
+        (Clock::start(), 0u32, Duration::ZERO, Duration::ZERO);
     while naps == 0 || Duration::from_nanos(clock.now()) < span {
         let before = clock.now();
         Nap::nap(&clock);
@@ -144,4 +158,103 @@ pub fn level(span: Duration) -> (Duration, Duration) {
         (naps, sum, max) = (naps + 1, sum + over, max.max(over));
     }
     (max, sum / naps)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    #[derive(Default)]
+    struct Kept {
+        events: RefCell<Vec<(String, u64, f64)>>,
+        more: tokio::sync::Notify,
+    }
+
+    impl Sink for Kept {
+        fn emit(&self, event: Event<'_>) {
+            let ms = event.value.ms.unwrap_or_default();
+            self.events
+                .borrow_mut()
+                .push((event.f.into_owned(), event.time, ms));
+            self.more.notify_one();
+        }
+    }
+
+    /// A time that jumps by given steps, one a nap; after the last the thread really sleeps.
+    struct Jumps {
+        steps: std::sync::Mutex<std::vec::IntoIter<u64>>,
+        now: AtomicU64,
+    }
+
+    impl Nap for Jumps {
+        fn now(&self) -> u64 {
+            self.now.load(Ordering::Relaxed)
+        }
+
+        fn nap(&self) {
+            let step = self.steps.lock().unwrap().next();
+            if step.is_none() {
+                std::thread::sleep(NAP);
+            }
+            self.now
+                .fetch_add(step.unwrap_or(5) * 1_000_000, Ordering::Relaxed);
+        }
+    }
+
+    #[tokio::test]
+    async fn naps_that_last_too_long_are_stalls_and_others_are_not() {
+        let set = tokio::task::LocalSet::new();
+        set.run_until(async {
+            let sink = Rc::new(Kept::default());
+            let steps = std::sync::Mutex::new(vec![5, 6, 55, 5, 56, 5, 3005].into_iter());
+            let hiccups = Hiccups::with(
+                Jumps {
+                    steps,
+                    now: AtomicU64::new(0),
+                },
+                Clock::start(),
+                sink.clone(),
+            );
+            while sink.events.borrow().len() < 2 {
+                sink.more.notified().await;
+            }
+            assert_eq!(hiccups.total(), Duration::from_millis(51 + 3000));
+            hiccups.stop().await;
+            let events = sink.events.borrow();
+            assert_eq!(events.len(), 2, "{events:?}");
+            assert!(events.iter().all(|(f, _, _)| f == "stall"));
+        })
+        .await;
+    }
+
+    #[test]
+    fn a_stall_runs_from_when_the_nap_should_have_ended() {
+        let jumps = |ms| Jumps {
+            steps: std::sync::Mutex::new(vec![ms].into_iter()),
+            now: AtomicU64::new(7),
+        };
+        assert_eq!(measure(&jumps(55)), None);
+        assert_eq!(
+            measure(&jumps(60)),
+            Some(Stall {
+                start: 5_000_007,
+                end: 60_000_007
+            })
+        );
+    }
+
+    #[test]
+    fn the_event_covers_the_stall() {
+        let (clock, sink) = (Clock::start(), Kept::default());
+        std::thread::sleep(Duration::from_millis(2));
+        let stall = Stall {
+            start: 500_000,
+            end: 1_000_000,
+        };
+        emit(&sink, clock, stall);
+        let (_, time, ms) = sink.events.borrow()[0].clone();
+        assert!(time >= stall.end && (time as f64 - ms * 1e6 - stall.start as f64).abs() < 2.0);
+    }
 }

@@ -27,13 +27,13 @@
 //! * A server that is stopped (SIGSTOP) loses nothing: its events come when it goes on.
 mod conn;
 mod frame;
-mod hiccup;
 mod held;
+mod hiccup;
 mod view;
 mod watch;
 
 pub use conn::ConnError;
-pub use hiccup::Hiccups;
+pub use hiccup::{Hiccups, level as hiccup_level};
 
 use crate::record::{Clock, Sink};
 use fencepost_checker::{Event, EventType, Process, Value};
@@ -54,7 +54,7 @@ pub const READS_PER_SECOND: u32 = 500;
 
 /// The longest time that an event waits for its owner to be read. Later events of the node wait behind it, so that
 /// the history keeps the server's order; their `time` is then that much later, which is still sound.
-pub const HOLD: Duration = Duration::from_millis(15);
+pub const HOLD: Duration = Duration::from_millis(30);
 
 /// Time in which every node must have been subscribed at the start.
 pub const START_DEADLINE: Duration = Duration::from_secs(5);
@@ -117,18 +117,30 @@ impl Observer {
         sink: Rc<dyn Sink>,
     ) -> Result<Self, ObserveError> {
         let until = tokio::time::Instant::now() + START_DEADLINE;
-        let first = join_all((0..nodes.count()).map(|n| watch::connect_until(&*nodes, n, clock, until)));
+        let first =
+            join_all((0..nodes.count()).map(|n| watch::connect_until(&*nodes, n, clock, until)));
         let mut watchers = Vec::new();
         for (n, conn) in first.await.into_iter().enumerate() {
             let node = nodes.name(n);
-            let conn = conn.map_err(|source| ObserveError::Node { node: node.clone(), source })?;
+            let conn = conn.map_err(|source| ObserveError::Node {
+                node: node.clone(),
+                source,
+            })?;
             let shared = Rc::new(Shared::new(node, prefix.clone()));
             let (requests, inbox) = mpsc::unbounded_channel();
             let watch = watch::Watch::new(n, nodes.clone(), shared.clone(), clock, sink.clone());
             let task = tokio::task::spawn_local(watch.run(conn, inbox));
-            watchers.push(Watcher { shared, requests, task });
+            watchers.push(Watcher {
+                shared,
+                requests,
+                task,
+            });
         }
-        Ok(Self { watchers, clock, sink })
+        Ok(Self {
+            watchers,
+            clock,
+            sink,
+        })
     }
 
     /// Final reads: one `value` or `absent` for each lock key known on each node. A node that does not answer
@@ -144,7 +156,10 @@ impl Observer {
             return;
         }
         let node = &watcher.shared.node;
-        let proof = format!("no answer to the final reads within {} ms", SAMPLE_DEADLINE.as_millis());
+        let proof = format!(
+            "no answer to the final reads within {} ms",
+            SAMPLE_DEADLINE.as_millis()
+        );
         let value = Value {
             not_before: Some(watcher.shared.alive_at.get()),
             proof: Some(Cow::Owned(proof)),
@@ -155,9 +170,17 @@ impl Observer {
 
     /// Reads a key on the direct connection: its value (none: no such key, or not a string) and its `PTTL` in ms
     /// (-1 no TTL, -2 no key). None if the node is down or did not answer in time.
-    pub async fn get(&self, node: usize, key: &str, deadline: Duration) -> Option<(Option<String>, i64)> {
+    pub async fn get(
+        &self,
+        node: usize,
+        key: &str,
+        deadline: Duration,
+    ) -> Option<(Option<String>, i64)> {
         let (reply, answer) = oneshot::channel();
-        let request = Request::Get { key: key.to_owned(), reply };
+        let request = Request::Get {
+            key: key.to_owned(),
+            reply,
+        };
         self.watchers.get(node)?.requests.send(request).ok()?;
         tokio::time::timeout(deadline, answer).await.ok()?.ok()
     }
@@ -166,7 +189,11 @@ impl Observer {
     pub async fn ping(&self, node: usize, deadline: Duration) -> Option<Duration> {
         let (reply, answer) = oneshot::channel();
         let sent = self.clock.now();
-        self.watchers.get(node)?.requests.send(Request::Ping { reply }).ok()?;
+        self.watchers
+            .get(node)?
+            .requests
+            .send(Request::Ping { reply })
+            .ok()?;
         tokio::time::timeout(deadline, answer).await.ok()?.ok()?;
         Some(Duration::from_nanos(self.clock.now().saturating_sub(sent)))
     }
@@ -205,7 +232,10 @@ fn emit(sink: &dyn Sink, clock: Clock, node: &str, f: &str, key: Option<&str>, v
         kind: EventType::Info,
         f: Cow::Borrowed(f),
         key: key.map(Cow::Borrowed),
-        value: Value { node: Some(Cow::Borrowed(node)), ..value },
+        value: Value {
+            node: Some(Cow::Borrowed(node)),
+            ..value
+        },
         error: None,
     });
 }

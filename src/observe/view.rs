@@ -19,8 +19,19 @@ use tokio::sync::oneshot;
 enum Expect {
     /// A ping, sent at this time, and what follows from its answer: all answers before it are there.
     Ping { sent: u64, then: Then },
-    /// `GET`, then `PTTL`, sent at this time.
-    Read { key: Rc<str>, sent: u64, value: Option<Option<String>>, purpose: Purpose },
+    /// `GET`, sent at this time; a `PTTL` is behind it.
+    Get {
+        key: Rc<str>,
+        sent: u64,
+        purpose: Purpose,
+    },
+    /// That `PTTL`, with what `GET` gave.
+    Pttl {
+        key: Rc<str>,
+        sent: u64,
+        purpose: Purpose,
+        value: Option<String>,
+    },
     /// `SCAN`.
     Scan { then: Then },
 }
@@ -75,7 +86,10 @@ pub(super) struct View {
 
 impl View {
     pub(super) fn new(shared: Rc<Shared>, clock: Clock, sink: Rc<dyn Sink>) -> Self {
-        let budget = Budget { left: Budget::MAX, at: 0 };
+        let budget = Budget {
+            left: Budget::MAX,
+            at: 0,
+        };
         Self {
             shared,
             clock,
@@ -133,7 +147,7 @@ impl View {
             Request::Ping { reply } => self.ping(Then::Reply(reply)),
             Request::Get { key, reply } => self.read(Rc::from(key), Purpose::Probe(reply)),
             Request::Sample { done } => {
-                self.report_all();
+                self.report(|_| true);
                 self.ping(Then::Reply(done));
             }
         }
@@ -141,7 +155,9 @@ impl View {
 
     /// When [`View::wake`] is due.
     pub(super) fn wake_at(&self) -> u64 {
-        self.queue.deadline().map_or(self.next_ping, |d| d.min(self.next_ping))
+        self.queue
+            .deadline()
+            .map_or(self.next_ping, |d| d.min(self.next_ping))
     }
 
     /// Pings if it is time, and lets go of events that waited long enough.
@@ -162,7 +178,14 @@ impl View {
                 proof: event.proof.map(Cow::Owned),
                 ..Value::default()
             };
-            emit(&*self.sink, self.clock, &self.shared.node, event.f, event.key.as_deref(), value);
+            emit(
+                &*self.sink,
+                self.clock,
+                &self.shared.node,
+                event.f,
+                event.key.as_deref(),
+                value,
+            );
         }
     }
 
@@ -174,9 +197,14 @@ impl View {
         };
         match parts.as_slice() {
             [kind, channel, key] if kind.text() == Some(b"message") => {
-                let event = channel.text().and_then(|c| c.strip_prefix(CHANNEL.as_bytes()));
-                let event = event.and_then(|e| EVENTS.into_iter().find(|name| name.as_bytes() == e));
-                let key = key.text().and_then(|k| k.strip_prefix(self.shared.prefix.as_bytes()));
+                let event = channel
+                    .text()
+                    .and_then(|c| c.strip_prefix(CHANNEL.as_bytes()));
+                let event =
+                    event.and_then(|e| EVENTS.into_iter().find(|name| name.as_bytes() == e));
+                let key = key
+                    .text()
+                    .and_then(|k| k.strip_prefix(self.shared.prefix.as_bytes()));
                 if let (Some(event), Some(key)) = (event, key) {
                     let key = self.shared.intern(&String::from_utf8_lossy(key));
                     self.happened(event, key, just_set.as_ref());
@@ -207,7 +235,13 @@ impl View {
         if f == "set" {
             self.just_set = Some(key.clone());
         }
-        self.hold(f, Some(key.clone()), self.shared.alive_at.get(), reads, None);
+        self.hold(
+            f,
+            Some(key.clone()),
+            self.shared.alive_at.get(),
+            reads,
+            None,
+        );
         if reads {
             self.read(key, Purpose::Event);
         }
@@ -216,18 +250,24 @@ impl View {
     /// `FLUSHALL`, or `FLUSHDB` of any database: the invalidation does not say which.
     fn flushed(&mut self) {
         self.queue.give_up();
+        self.say(
+            "flushed",
+            None,
+            Some("FLUSHALL or FLUSHDB (invalidation push)".into()),
+        );
+        self.report(|last| *last != Last::Absent);
         for last in self.shared.keys.borrow_mut().values_mut() {
             *last = Last::Absent;
         }
-        self.say("flushed", None, Some("FLUSHALL or FLUSHDB (invalidation push)".into()));
-        self.report_all();
     }
 
     fn answer(&mut self, answer: &Frame) -> Result<(), ConnError> {
         match self.expects.pop_front() {
             // Any answer will do, an error too: the server executed the ping and wrote something.
             Some(Expect::Ping { sent, then }) => {
-                self.shared.alive_at.set(self.shared.alive_at.get().max(sent));
+                self.shared
+                    .alive_at
+                    .set(self.shared.alive_at.get().max(sent));
                 match then {
                     Then::Nothing => {}
                     Then::Up => self.say("up", None, None),
@@ -235,17 +275,33 @@ impl View {
                 }
                 Ok(())
             }
-            Some(Expect::Read { key, sent, value: None, purpose }) => {
-                let value = answer.text().map(|v| String::from_utf8_lossy(v).into_owned());
+            Some(Expect::Get { key, sent, purpose }) => {
+                let value = answer
+                    .text()
+                    .map(|v| String::from_utf8_lossy(v).into_owned());
                 self.value_read(&key, answer, value.as_deref());
-                self.expects.push_front(Expect::Read { key, sent, value: Some(value), purpose });
+                self.expects.push_front(Expect::Pttl {
+                    key,
+                    sent,
+                    purpose,
+                    value,
+                });
                 Ok(())
             }
-            Some(Expect::Read { key, sent, value: Some(value), purpose }) => {
-                let pttl = if let Frame::Int(n) = answer { Some(*n) } else { None };
+            Some(Expect::Pttl {
+                key,
+                sent,
+                purpose,
+                value,
+            }) => {
+                let pttl = if let Frame::Int(n) = answer {
+                    Some(*n)
+                } else {
+                    None
+                };
                 self.queue.pttl_read(&key, pttl.filter(|&p| p != -2));
                 match (purpose, pttl) {
-                    (Purpose::Report, Some(pttl)) => self.report(key, sent, value, pttl),
+                    (Purpose::Report, Some(pttl)) => self.reported(key, sent, value, pttl),
                     (Purpose::Probe(reply), Some(pttl)) => drop(reply.send((value, pttl))),
                     _ => {}
                 }
@@ -270,9 +326,15 @@ impl View {
     }
 
     /// A read of its own: it was answered after it was sent.
-    fn report(&mut self, key: Rc<str>, sent: u64, owner: Option<String>, pttl: i64) {
+    fn reported(&mut self, key: Rc<str>, sent: u64, owner: Option<String>, pttl: i64) {
         let f = if pttl == -2 { "absent" } else { "value" };
-        self.hold(f, Some(key), sent.max(self.shared.alive_at.get()), false, None);
+        self.hold(
+            f,
+            Some(key),
+            sent.max(self.shared.alive_at.get()),
+            false,
+            None,
+        );
         if pttl != -2 {
             self.queue.amend_last(owner, pttl);
         }
@@ -292,19 +354,29 @@ impl View {
             self.scan(&cursor, then);
             return Ok(());
         }
-        self.report_all();
+        self.report(|_| true);
         self.ping(then);
         Ok(())
     }
 
     fn scan(&mut self, cursor: &str, then: Then) {
         let pattern = format!("{}*", escape_glob(&self.shared.prefix));
-        pack(&mut self.out, &["SCAN", cursor, "MATCH", &pattern, "COUNT", "1000"]);
+        pack(
+            &mut self.out,
+            &["SCAN", cursor, "MATCH", &pattern, "COUNT", "1000"],
+        );
         self.expects.push_back(Expect::Scan { then });
     }
 
-    fn report_all(&mut self) {
-        let mut keys: Vec<Rc<str>> = self.shared.keys.borrow().keys().cloned().collect();
+    /// Reads keys, for a `value` or `absent` each.
+    fn report(&mut self, which: impl Fn(&Last) -> bool) {
+        let known = self.shared.keys.borrow();
+        let mut keys: Vec<Rc<str>> = known
+            .iter()
+            .filter(|(_, l)| which(l))
+            .map(|(k, _)| k.clone())
+            .collect();
+        drop(known);
         keys.sort_unstable();
         for key in keys {
             self.read(key, Purpose::Report);
@@ -315,7 +387,8 @@ impl View {
         let name = format!("{}{key}", self.shared.prefix);
         pack(&mut self.out, &["GET", &name]);
         pack(&mut self.out, &["PTTL", &name]);
-        self.expects.push_back(Expect::Read { key, sent: self.clock.now(), value: None, purpose });
+        let sent = self.clock.now();
+        self.expects.push_back(Expect::Get { key, sent, purpose });
     }
 
     /// The longer the server is silent, the rarer the pings: what waits for its answer stays small.
@@ -331,16 +404,37 @@ impl View {
         self.hold(f, key, self.shared.alive_at.get(), false, proof);
     }
 
-    fn hold(&mut self, f: &'static str, key: Option<Rc<str>>, not_before: u64, reads: bool, proof: Option<String>) {
+    fn hold(
+        &mut self,
+        f: &'static str,
+        key: Option<Rc<str>>,
+        not_before: u64,
+        reads: bool,
+        proof: Option<String>,
+    ) {
         let seen = self.clock.now();
-        let (owner, pttl) =
-            if reads { (Slot::Waiting, Slot::Waiting) } else { (Slot::Done(None), Slot::Done(None)) };
-        self.queue.push(Held { f, key, not_before, seen, owner, pttl, proof });
+        let (owner, pttl) = if reads {
+            (Slot::Waiting, Slot::Waiting)
+        } else {
+            (Slot::Done(None), Slot::Done(None))
+        };
+        self.queue.push(Held {
+            f,
+            key,
+            not_before,
+            seen,
+            owner,
+            pttl,
+            proof,
+        });
     }
 }
 
 fn refused(command: &'static str, answer: &Frame) -> ConnError {
-    ConnError::Refused { command, answer: format!("{answer:?}").chars().take(200).collect() }
+    ConnError::Refused {
+        command,
+        answer: format!("{answer:?}").chars().take(200).collect(),
+    }
 }
 
 fn short(run_id: &str) -> &str {

@@ -17,6 +17,8 @@ use tokio::time::Instant;
 
 /// Pauses between two tries to connect double from the first to the second.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
+/// Room for one read.
+const READ_SIZE: usize = 16 << 10;
 /// After this much silence a second connection is tried beside the first.
 const SUSPECT_AFTER: Duration = Duration::from_secs(1);
 /// Where that one is answered, the first one has this long to be answered too; then it counts as lost.
@@ -24,9 +26,16 @@ const LAST_CHANCE: Duration = Duration::from_millis(250);
 
 /// What others ask of a node.
 pub(super) enum Request {
-    Ping { reply: oneshot::Sender<()> },
-    Get { key: String, reply: oneshot::Sender<(Option<String>, i64)> },
-    Sample { done: oneshot::Sender<()> },
+    Ping {
+        reply: oneshot::Sender<()>,
+    },
+    Get {
+        key: String,
+        reply: oneshot::Sender<(Option<String>, i64)>,
+    },
+    Sample {
+        done: oneshot::Sender<()>,
+    },
 }
 
 /// What is known of a key's value.
@@ -50,7 +59,12 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn new(node: String, prefix: String) -> Self {
-        Self { node, prefix, alive_at: Cell::new(0), keys: RefCell::default() }
+        Self {
+            node,
+            prefix,
+            alive_at: Cell::new(0),
+            keys: RefCell::default(),
+        }
     }
 
     /// The one copy of a key's name; it is known from then on.
@@ -73,7 +87,12 @@ impl Shared {
 }
 
 /// Tries until it is connected or the time is up.
-pub(super) async fn connect_until(nodes: &dyn Nodes, n: usize, clock: Clock, until: Instant) -> Result<Conn, ConnError> {
+pub(super) async fn connect_until(
+    nodes: &dyn Nodes,
+    n: usize,
+    clock: Clock,
+    until: Instant,
+) -> Result<Conn, ConnError> {
     let mut pause = BACKOFF.0;
     loop {
         match conn::connect(nodes.direct(n), clock).await {
@@ -99,9 +118,21 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn new(n: usize, nodes: Rc<dyn Nodes>, shared: Rc<Shared>, clock: Clock, sink: Rc<dyn Sink>) -> Self {
+    pub(super) fn new(
+        n: usize,
+        nodes: Rc<dyn Nodes>,
+        shared: Rc<Shared>,
+        clock: Clock,
+        sink: Rc<dyn Sink>,
+    ) -> Self {
         let view = View::new(shared.clone(), clock, sink);
-        Self { n, nodes, shared, clock, view }
+        Self {
+            n,
+            nodes,
+            shared,
+            clock,
+            view,
+        }
     }
 
     pub(super) async fn run(mut self, mut conn: Conn, mut inbox: mpsc::UnboundedReceiver<Request>) {
@@ -131,6 +162,7 @@ impl Watch {
             if suspicion.confirmed(self.silence()) {
                 return End::Lost(ConnError::Silent(self.silence().as_millis()));
             }
+            conn.input.reserve(READ_SIZE);
             let wake = Instant::from_std(self.clock.at(self.view.wake_at()));
             let lost = tokio::select! {
                 read = reader.read_buf(&mut conn.input) => match read {
@@ -147,6 +179,11 @@ impl Watch {
                     None => return End::Stopped,
                 },
                 () = tokio::time::sleep_until(wake) => {
+                    // After a stall of the harness the answers that events wait for are there, only late.
+                    let _ = reader.try_read_buf(&mut conn.input);
+                    if let Err(why) = self.take_all(&mut conn.input) {
+                        return End::Lost(why);
+                    }
                     self.view.wake();
                     if self.silence() > SUSPECT_AFTER {
                         suspicion.begin(|| conn::connect(self.nodes.direct(self.n), self.clock).boxed_local());
