@@ -18,8 +18,10 @@
 //! | `driver` | `adapter` | info | a misbehaving client: `proof` says what it did |
 //! | `nemesis` | a fault's kind | info | `fault` (its number), `phase` ([`phase`]), `target`, `proof`; `client` where one client is hit |
 //! | `observer` | `set`, `del`, `expired`, `evicted`, `expire`, `value`, `absent`, `flushed`, `down`, `restarted`, `up` | info | `node`, `not_before`, `owner` and `pttl_ms` as read just after |
-use serde::{Deserialize, Serialize};
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::borrow::Cow;
+use std::fmt;
 
 /// The phases of a fault, as they stand in a nemesis event's `value.phase`.
 pub mod phase {
@@ -40,9 +42,7 @@ pub mod phase {
 }
 
 /// Who an event belongs to: Jepsen's logical process (renewed after an `info`), or one of the harness's parts.
-#[derive(
-    Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
 #[serde(untagged)]
 pub enum Process<'a> {
     /// A logical process of a client's worker.
@@ -76,7 +76,12 @@ pub struct Event<'a> {
     #[serde(borrow)]
     pub process: Process<'a>,
     /// The client (one operating-system process) concerned.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        borrow,
+        default,
+        deserialize_with = "borrowed",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub client: Option<Cow<'a, str>>,
     /// The worker (one logical thread of operations) in that client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -88,13 +93,23 @@ pub struct Event<'a> {
     #[serde(borrow)]
     pub f: Cow<'a, str>,
     /// The lock key (for `read` and `write`, the lock that protects the resource).
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        borrow,
+        default,
+        deserialize_with = "borrowed",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub key: Option<Cow<'a, str>>,
     /// Arguments and results.
     #[serde(borrow, default, skip_serializing_if = "Value::is_empty")]
     pub value: Value<'a>,
     /// A code of the published error table, with `fail` and `info`.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        borrow,
+        default,
+        deserialize_with = "borrowed",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub error: Option<Cow<'a, str>>,
 }
 
@@ -103,7 +118,11 @@ pub struct Event<'a> {
 #[serde(default)]
 pub struct Value<'a> {
     /// The random string in the lock key.
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        borrow,
+        deserialize_with = "borrowed",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub owner: Option<Cow<'a, str>>,
     /// The fencing number.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -127,7 +146,11 @@ pub struct Value<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub intended: Option<u64>,
     /// The server concerned, such as `n1`.
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        borrow,
+        deserialize_with = "borrowed",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub node: Option<Cow<'a, str>>,
     /// Earliest time at which what is reported can have happened, ns since the start of the run.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -139,19 +162,90 @@ pub struct Value<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault: Option<u32>,
     /// The phase of a fault or of the run.
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        borrow,
+        deserialize_with = "borrowed",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub phase: Option<Cow<'a, str>>,
     /// What a fault hit: `c1`, `n2`, `c1>n2`.
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        borrow,
+        deserialize_with = "borrowed",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub target: Option<Cow<'a, str>>,
     /// How it is known.
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        borrow,
+        deserialize_with = "borrowed",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub proof: Option<Cow<'a, str>>,
+}
+
+/// Serde borrows a `Cow` only where it stands alone, so an optional one is read through this.
+fn borrowed<'de: 'a, 'a, D: Deserializer<'de>>(d: D) -> Result<Option<Cow<'a, str>>, D::Error> {
+    #[derive(Deserialize)]
+    struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+    Ok(Option::<Text<'a>>::deserialize(d)?.map(|t| t.0))
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Process<'a> {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = Process<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a process number, or `nemesis`, `observer` or `driver`")
+            }
+
+            fn visit_u64<E: de::Error>(self, id: u64) -> Result<Self::Value, E> {
+                Ok(Process::Id(id))
+            }
+
+            fn visit_borrowed_str<E: de::Error>(self, name: &'de str) -> Result<Self::Value, E> {
+                Ok(Process::Named(Cow::Borrowed(name)))
+            }
+
+            fn visit_str<E: de::Error>(self, name: &str) -> Result<Self::Value, E> {
+                Ok(Process::Named(Cow::Owned(name.to_owned())))
+            }
+        }
+        d.deserialize_any(Either)
+    }
 }
 
 impl Value<'_> {
     /// Whether no field is set.
     pub fn is_empty(&self) -> bool {
         *self == Value::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_are_borrowed_from_the_line() {
+        let line = r#"{"index":1,"time":2,"process":3,"client":"c1","type":"ok","f":"acquire","key":"lock:0","value":{"owner":"9f3a","validity_ms":1978.5}}"#;
+        let event: Event<'_> = serde_json::from_str(line).expect("a good line");
+        assert!(matches!(event.f, Cow::Borrowed(_)));
+        assert!(matches!(event.client, Some(Cow::Borrowed("c1"))));
+        assert!(matches!(event.value.owner, Some(Cow::Borrowed("9f3a"))));
+        assert_eq!(serde_json::to_string(&event).expect("writes"), line);
+    }
+
+    #[test]
+    fn a_process_is_a_number_or_a_name() {
+        let parse = |s: &'static str| serde_json::from_str::<Process<'_>>(s);
+        assert_eq!(parse("7").ok(), Some(Process::Id(7)));
+        assert_eq!(
+            parse("\"driver\"").ok(),
+            Some(Process::Named(Cow::Borrowed("driver")))
+        );
+        assert!(parse("-1").is_err() && parse("1.5").is_err() && parse("[]").is_err());
     }
 }

@@ -114,6 +114,9 @@ pub struct CheckResult {
     pub count: u64,
     /// Number of incidents: maximal clusters of overlapping sections.
     pub incidents: u64,
+    /// Of `count`, those during which the machine itself stood still, by no fault of the plan.
+    #[serde(default)]
+    pub excused: u64,
     /// Why it is unknown, or what its reader must know.
     pub note: Option<String>,
     /// The first findings, at most [`Verdict::FINDINGS_MAX`].
@@ -129,13 +132,37 @@ pub struct Verdict {
     pub reasons: Vec<String>,
     /// All checks, in the registry's order.
     pub checks: Vec<CheckResult>,
-    /// Numbers: events, acquires, grants, sections, keys, clients, torn bytes.
+    /// Numbers: `events`, `acquires`, `grants`, `keys`, `clients`, `observed` (events of the observer), `faults`,
+    /// `stalls`, `latent` (promises lost early with no second holder), `anomalies`, `torn_bytes`.
     pub counts: BTreeMap<String, u64>,
+}
+
+impl Class {
+    /// Its name in `expect`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Service => "service",
+            Self::Overrun => "overrun",
+            Self::Library => "library",
+            Self::Liveness => "liveness",
+            Self::Fencing => "fencing",
+            Self::Damage => "damage",
+            Self::Coverage => "coverage",
+        }
+    }
 }
 
 impl Verdict {
     /// Findings kept a check; `count` goes on.
     pub const FINDINGS_MAX: usize = 20;
+
+    /// The same checks, judged against other expectations (`check --expect FILE`).
+    #[must_use]
+    pub fn judge_with(&self, expect: &BTreeMap<String, crate::Expect>) -> Self {
+        let mut verdict = self.clone();
+        (verdict.outcome, verdict.reasons) = crate::judge::judge(&verdict.checks, expect);
+        verdict
+    }
 
     /// The result of the named check.
     pub fn check(&self, name: &str) -> Option<&CheckResult> {

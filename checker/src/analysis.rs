@@ -1,0 +1,310 @@
+//! The sweeps over promises and beliefs, done once for all checks that need them.
+//!
+//! Owns exclusions by check, overruns, incidents, latent losses. Must not know expectations. Read by `checks`.
+use crate::blame::{self, Cause};
+use crate::facts::{Facts, seconds};
+use crate::section::{NEVER, Ns, Piece};
+use crate::servers::{How, SeenKind};
+use crate::sweep::{PAIRS_MAX, Pair, Sweep};
+use crate::verdict::{Blame, Finding, Verdict};
+use std::collections::{BTreeMap, HashSet};
+
+/// Server-side events in a finding, at most.
+const EVIDENCE_MAX: usize = 24;
+/// Faults in a finding, at most.
+const FAULTS_MAX: usize = 10;
+
+/// What was found under one check so far.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub count: u64,
+    pub incidents: u64,
+    /// Of `count`, those during which the machine stood still.
+    pub excused: u64,
+    pub findings: Vec<Finding>,
+    last_cluster: Option<u32>,
+}
+
+impl Found {
+    /// Counts one violation; its finding is made only if it is kept. Without a cluster it is an incident of its own.
+    pub(crate) fn add(&mut self, cluster: Option<u32>, finding: impl FnOnce() -> Finding) {
+        self.count += 1;
+        if cluster.is_none() || self.last_cluster != cluster {
+            self.incidents += 1;
+        }
+        self.last_cluster = cluster.or(self.last_cluster);
+        if self.findings.len() < Verdict::FINDINGS_MAX {
+            self.findings.push(finding());
+        }
+    }
+}
+
+/// The facts with all sweeps done.
+#[derive(Debug)]
+pub(crate) struct Analysis {
+    pub facts: Facts,
+    /// Exclusions, by the check under which they are reported.
+    pub exclusions: BTreeMap<&'static str, Found>,
+    pub overrun: Found,
+    /// Overruns of clients that were neither stopped nor cut off, as (holder, next holder).
+    pub unforced: Vec<Pair>,
+    /// Promises that the service broke with no second holder to profit.
+    pub latent: u64,
+    /// Sections in an exclusion.
+    pub excluded: HashSet<u32>,
+    /// Server-side events that an exclusion was explained by.
+    pub explained: HashSet<u32>,
+}
+
+impl Analysis {
+    /// Runs the sweeps.
+    pub(crate) fn new(facts: Facts) -> Self {
+        let mut a = Self {
+            facts,
+            exclusions: BTreeMap::new(),
+            overrun: Found::default(),
+            unforced: Vec::new(),
+            latent: 0,
+            excluded: HashSet::new(),
+            explained: HashSet::new(),
+        };
+        let pieces = std::mem::take(&mut a.facts.promise);
+        let promise = a.sweep(pieces);
+        let belief = a.facts.by_key.iter().map(|i| Piece {
+            start: a.facts.section(*i).ret,
+            end: a.facts.section(*i).belief_end,
+            section: *i,
+        });
+        let belief = a.sweep(belief.collect());
+        let mut seen = HashSet::new();
+        for pair in &promise.pairs {
+            if seen.insert((pair.a.min(pair.b), pair.a.max(pair.b))) {
+                a.exclusion(*pair);
+            }
+        }
+        if promise.count > PAIRS_MAX {
+            a.exclusions.entry("service").or_default().count += promise.count - PAIRS_MAX;
+        }
+        for pair in &belief.pairs {
+            if !seen.contains(&(pair.a.min(pair.b), pair.a.max(pair.b))) {
+                a.over(*pair);
+            }
+        }
+        if belief.count > PAIRS_MAX {
+            a.overrun.count = belief.count.saturating_sub(promise.count);
+        }
+        a.count_latent();
+        a
+    }
+
+    /// Sweeps over pieces key by key.
+    fn sweep(&self, mut pieces: Vec<Piece>) -> Sweep {
+        let f = &self.facts;
+        let key = |p: &Piece| f.section(p.section).key;
+        let mut sweep = Sweep::default();
+        pieces.sort_unstable_by_key(|p| (key(p), p.start, p.end, p.section));
+        for chunk in pieces.chunk_by_mut(|x, y| key(x) == key(y)) {
+            sweep.run(chunk, |x, y| !f.section(x).same_owner(f.section(y)));
+        }
+        sweep
+    }
+
+    fn exclusion(&mut self, pair: Pair) {
+        let f = &self.facts;
+        let pair = in_order(f, pair);
+        let cause = blame::cause(f, pair.a, pair.b);
+        self.excluded.extend([pair.a, pair.b]);
+        self.explained.extend(cause.seen);
+        let found = self.exclusions.entry(cause.check).or_default();
+        if f.faults.stalled_in(f.section(pair.a).inv, pair.from) {
+            found.excused += 1;
+        }
+        found.add(Some(pair.cluster), || exclusion_finding(f, pair, &cause));
+    }
+
+    fn over(&mut self, pair: Pair) {
+        let f = &self.facts;
+        let pair = in_order(f, pair);
+        if f.faults.stalled_in(f.section(pair.a).inv, pair.from) {
+            self.overrun.excused += 1;
+        }
+        let holder = f.names.text(f.section(pair.a).client);
+        if f.model().promises_notice && self.unforced.len() < PAIRS_MAX as usize {
+            let since = f.section(pair.a).inv;
+            let forced = f.faults.active(since, pair.from).next().is_some();
+            if !forced && !f.faults.stalled_in(since, pair.from) {
+                self.unforced.push(pair);
+            }
+        }
+        let blame = Blame::Client(holder.to_owned());
+        self.overrun
+            .add(Some(pair.cluster), || overrun_finding(f, pair, blame));
+    }
+
+    /// Promises that a service's doing ended early, outside of every exclusion.
+    fn count_latent(&mut self) {
+        let f = &self.facts;
+        if !f.model().observed {
+            return;
+        }
+        let quorum = f.model().quorum as usize;
+        let lost = (0u32..).zip(&f.sections).filter(|(i, s)| {
+            if self.excluded.contains(i) || s.promise_end <= s.ret {
+                return false;
+            }
+            let stays = f.servers.stays(s.key, s.owner);
+            let early = stays.iter().filter(|stay| {
+                stay.loss.is_some_and(|l| {
+                    let e = f.servers.at(l.seen);
+                    let by_service = match l.how {
+                        How::Restarted | How::Flushed | How::Evicted | How::Expired => true,
+                        How::Deleted | How::Overwritten | How::Unseen => false,
+                    };
+                    by_service && e.at < s.promise_end
+                })
+            });
+            let early = early.count();
+            early > 0 && stays.len() - early < quorum
+        });
+        self.latent = lost.count() as u64;
+    }
+}
+
+/// The pair in the order of the grants.
+fn in_order(f: &Facts, mut pair: Pair) -> Pair {
+    if (f.section(pair.b).ret, pair.b) < (f.section(pair.a).ret, pair.a) {
+        std::mem::swap(&mut pair.a, &mut pair.b);
+    }
+    pair
+}
+
+/// `A`, `B`, `C` … by position.
+pub(crate) fn label(i: usize) -> String {
+    char::from(b'A' + (i % 26) as u8).to_string()
+}
+
+/// The parts of a finding that all checks fill in alike: `sections` are labelled in order, evidence and faults
+/// are those from the first invoke to `at`.
+pub(crate) fn finding(
+    f: &Facts,
+    check: &str,
+    blame: Blame,
+    at: Ns,
+    sections: &[u32],
+    sentence: String,
+) -> Finding {
+    let from = sections.iter().map(|i| f.section(*i).inv).min();
+    let from = from.unwrap_or(at);
+    let key = sections.first().map(|i| f.section(*i).key);
+    let faults = f.faults.active(from, at).take(FAULTS_MAX);
+    Finding {
+        check: check.to_owned(),
+        blame,
+        sentence,
+        at,
+        key: key.map(|k| f.names.text(k).to_owned()),
+        sections: sections
+            .iter()
+            .enumerate()
+            .map(|(n, i)| f.view(*i, &label(n)))
+            .collect(),
+        overlap_ns: None,
+        evidence: evidence(f, sections, from, at),
+        faults: faults
+            .map(|w| {
+                let end = w.healed.map_or("the end".to_owned(), seconds);
+                format!("{} {} ({} to {end})", w.kind, w.target, seconds(w.inject))
+            })
+            .collect(),
+    }
+}
+
+/// What was seen on the servers of the sections' key from their first invoke until `at`: what concerns their
+/// values or removes any.
+fn evidence(f: &Facts, sections: &[u32], from: Ns, at: Ns) -> Vec<serde_json::Value> {
+    let Some(first) = sections.first() else {
+        return Vec::new();
+    };
+    let owners: Vec<_> = sections.iter().map(|i| f.section(*i).owner).collect();
+    let telling = |i: &u32| {
+        let s = f.servers.at(*i);
+        match s.kind {
+            SeenKind::Set | SeenKind::Value | SeenKind::Expire => owners.contains(&s.owner),
+            _ => true,
+        }
+    };
+    let of_key = f.servers.between(f.section(*first).key, from, at);
+    let of_nodes = f.servers.of_nodes().iter().copied();
+    let of_nodes = of_nodes.filter(|i| {
+        let s = f.servers.at(*i);
+        s.at >= from && s.not_before <= at
+    });
+    let mut found: Vec<u32> = of_key.chain(of_nodes).filter(telling).collect();
+    found.sort_unstable();
+    if found.len() > EVIDENCE_MAX {
+        // The grant at the beginning, and what is nearest to the end.
+        let cut = found.len() - EVIDENCE_MAX + 4;
+        found.drain(4..cut);
+    }
+    let events = found
+        .into_iter()
+        .map(|i| serde_json::to_value(f.servers.as_event(i, &f.names)));
+    events.filter_map(Result::ok).collect()
+}
+
+fn exclusion_finding(f: &Facts, pair: Pair, cause: &Cause) -> Finding {
+    let mut sections = vec![pair.a, pair.b];
+    for c in &cause.culprits {
+        if !sections.contains(c) && sections.len() < 5 {
+            sections.push(*c);
+        }
+    }
+    let name = |s: u32| {
+        let at = sections.iter().position(|x| *x == s);
+        let client = f.names.text(f.section(s).client);
+        match at {
+            Some(0 | 1) => label(at.unwrap_or_default()),
+            Some(n) => format!("{} ({client})", label(n)),
+            None => client.to_owned(),
+        }
+    };
+    let (a, b) = (f.section(pair.a), f.section(pair.b));
+    let sentence = format!(
+        "B ({}) was granted {} at {} while A ({}) held a promise until {}: {}",
+        f.names.text(b.client),
+        f.names.text(b.key),
+        seconds(b.ret),
+        f.names.text(a.client),
+        seconds(a.promise_end),
+        blame::because(f, cause, name)
+    );
+    let blame = cause.blame.clone();
+    let mut found = finding(f, cause.check, blame, pair.from, &sections, sentence);
+    found.overlap_ns = overlap(pair);
+    found
+}
+
+fn overrun_finding(f: &Facts, pair: Pair, blame: Blame) -> Finding {
+    let (a, b) = (f.section(pair.a), f.section(pair.b));
+    let end = if a.promise_end <= a.ret {
+        "before it was answered".to_owned()
+    } else {
+        format!("at {}", seconds(a.promise_end))
+    };
+    let sentence = format!(
+        "A ({}) went on with {} past its lease, which ended {end}: B ({}) was granted it at {}, and A believed until {}",
+        f.names.text(a.client),
+        f.names.text(a.key),
+        f.names.text(b.client),
+        seconds(b.ret),
+        seconds(a.belief_end),
+    );
+    let mut found = finding(f, "overrun", blame, pair.from, &[pair.a, pair.b], sentence);
+    found.overlap_ns = overlap(pair);
+    found
+}
+
+/// Length of the overlap; none without end.
+fn overlap(pair: Pair) -> Option<Ns> {
+    (pair.to != NEVER).then(|| pair.to - pair.from)
+}

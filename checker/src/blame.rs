@@ -1,0 +1,335 @@
+//! Why two promises overlapped, from what was seen on the servers; never from the plan.
+//!
+//! Owns the search for a cause. Must not know counts, expectations or how findings are kept. Causes go to
+//! `analysis` (exclusions) and to the check `ownership`.
+//!
+//! The rule. `service`: the key left a server by restart, flush, eviction, or before its time. `library` of a
+//! client: it never had the key on a quorum (`truthful`), its command removed or overwrote another's key
+//! (`ownership`), or it counted an extension that no server applied (`continuity`). Otherwise the blame is
+//! unknown, and the exclusion stands under `service`.
+use crate::facts::{Facts, length, seconds};
+use crate::names::{NONE, Name};
+use crate::section::{Ended, NEVER, Ns};
+use crate::servers::{How, Loss, SeenKind, Stay};
+use crate::verdict::Blame;
+
+/// The cause of one exclusion.
+#[derive(Debug, Clone)]
+pub(crate) struct Cause {
+    /// The check under which it is reported.
+    pub check: &'static str,
+    pub blame: Blame,
+    pub why: Why,
+    /// The event that shows it, as a position in `Servers::seen`.
+    pub seen: Option<u32>,
+    /// Sections beside the two, whose commands did it.
+    pub culprits: Vec<u32>,
+}
+
+/// What happened to the first holder's key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// `victim`'s value left a node like this.
+    Lost { victim: u32, how: How },
+    /// `section` never had its value on a quorum, only on this many nodes at most.
+    NeverHad { section: u32, nodes: usize },
+    /// `section` counted an extension that the node never applied.
+    NotExtended { section: u32 },
+    /// `section`'s own failed extension took the key away.
+    OwnExtend { section: u32 },
+    /// Nothing was seen that explains it.
+    NoEvidence,
+}
+
+impl Cause {
+    fn unknown() -> Self {
+        Self {
+            check: "service",
+            blame: Blame::Unknown,
+            why: Why::NoEvidence,
+            seen: None,
+            culprits: Vec::new(),
+        }
+    }
+
+    fn library(f: &Facts, check: &'static str, section: u32, why: Why, seen: Option<u32>) -> Self {
+        let client = f.names.text(f.section(section).client).to_owned();
+        Self {
+            check,
+            blame: Blame::Library(client),
+            why,
+            seen,
+            culprits: Vec::new(),
+        }
+    }
+}
+
+/// The cause of the overlap of the promises of `a` and `b`.
+pub(crate) fn cause(f: &Facts, a: u32, b: u32) -> Cause {
+    let (sa, sb) = (f.section(a), f.section(b));
+    if !f.model().observed || sa.owner == NONE || sb.owner == NONE {
+        return Cause::unknown();
+    }
+    for s in [a, b] {
+        if let Some(nodes) = never_had(f, s) {
+            let why = Why::NeverHad { section: s, nodes };
+            return Cause::library(f, "truthful", s, why, None);
+        }
+    }
+    let of_a = f.servers.stays(sa.key, sa.owner);
+    let of_b = f.servers.stays(sb.key, sb.owner);
+    let mut best: Option<(u8, Cause)> = None;
+    for x in &of_a {
+        for y in of_b.iter().filter(|y| y.node == x.node) {
+            // Whose value stood there first is the victim.
+            let (victim, stay, next, set) = if x.set < y.set {
+                (a, x, b, y.set)
+            } else {
+                (b, y, a, x.set)
+            };
+            let Some(loss) = stay.loss.filter(|l| l.seen <= set) else {
+                continue;
+            };
+            let found = loss_cause(f, victim, next, stay, loss);
+            let rank = match &found.blame {
+                Blame::Service => 0,
+                Blame::Library(_) | Blame::Client(_) => 1,
+                Blame::Unknown => 2,
+            };
+            if best.as_ref().is_none_or(|b| rank < b.0) {
+                best = Some((rank, found));
+            }
+        }
+    }
+    best.map_or_else(Cause::unknown, |b| b.1)
+}
+
+fn loss_cause(f: &Facts, victim: u32, next: u32, stay: &Stay, loss: Loss) -> Cause {
+    let why = Why::Lost {
+        victim,
+        how: loss.how,
+    };
+    let service = Cause {
+        check: "service",
+        blame: Blame::Service,
+        why,
+        seen: Some(loss.seen),
+        culprits: Vec::new(),
+    };
+    match loss.how {
+        How::Restarted | How::Flushed | How::Evicted => service,
+        How::Expired => expired_cause(f, victim, stay, loss).unwrap_or(service),
+        How::Overwritten => {
+            let mut c = Cause::library(f, "ownership", next, why, Some(loss.seen));
+            c.culprits = vec![next];
+            c
+        }
+        How::Deleted => deleted_cause(f, victim, loss, service),
+        How::Unseen => Cause {
+            blame: Blame::Unknown,
+            ..service
+        },
+    }
+}
+
+/// A key that expired inside its holder's promise: by an extension that the node never applied?
+fn expired_cause(f: &Facts, victim: u32, stay: &Stay, loss: Loss) -> Option<Cause> {
+    let s = f.section(victim);
+    let base = s
+        .inv
+        .saturating_add(crate::section::usable(s.lease, f.model()));
+    let expired = f.servers.at(loss.seen);
+    if expired.at < base {
+        return None;
+    }
+    let confirmed = f.extensions_of(victim).iter();
+    let unapplied = confirmed
+        .filter(|e| e.ended == Ended::Ok && e.ret <= expired.at)
+        .any(|e| !applied(f, s.key, stay.node, e.inv, e.ret));
+    unapplied.then(|| {
+        let why = Why::NotExtended { section: victim };
+        Cause::library(f, "continuity", victim, why, Some(loss.seen))
+    })
+}
+
+/// Whether a node shows anything that can be an extension of `key` in `[inv, ret]`.
+pub(crate) fn applied(f: &Facts, key: Name, node: Name, inv: Ns, ret: Ns) -> bool {
+    f.servers.blind(node, inv, ret)
+        || f.servers.between(key, inv, ret).any(|i| {
+            let s = f.servers.at(i);
+            s.node == node && matches!(s.kind, SeenKind::Expire | SeenKind::Set)
+        })
+}
+
+fn deleted_cause(f: &Facts, victim: u32, loss: Loss, service: Cause) -> Cause {
+    let del = *f.servers.at(loss.seen);
+    let own = f.extensions_of(victim).iter();
+    let own = own
+        .filter(|e| e.ended != Ended::Ok)
+        .any(|e| e.inv <= del.at && e.ret >= del.not_before);
+    if own {
+        let why = Why::OwnExtend { section: victim };
+        return Cause::library(f, "continuity", victim, why, Some(loss.seen));
+    }
+    let culprits = culprits(f, loss.seen, victim);
+    match blamed(f, &culprits) {
+        Some(blame) => Cause {
+            check: "ownership",
+            blame,
+            culprits,
+            ..service
+        },
+        // A command of an outsider, or the clean-up of a failed try: no event tells.
+        None => Cause {
+            blame: Blame::Unknown,
+            ..service
+        },
+    }
+}
+
+/// The blame of the clients of these sections: `c1`, or `c1 or c2`.
+pub(crate) fn blamed(f: &Facts, culprits: &[u32]) -> Option<Blame> {
+    let mut clients: Vec<&str> = culprits
+        .iter()
+        .map(|s| f.names.text(f.section(*s).client))
+        .collect();
+    clients.sort_unstable();
+    clients.dedup();
+    (!clients.is_empty()).then(|| Blame::Library(clients.join(" or ")))
+}
+
+/// The sections other than `victim` whose release may have caused the `del` at this position, and whose
+/// release is not explained by the removal of their own value from that node.
+pub(crate) fn culprits(f: &Facts, seen: u32, victim: u32) -> Vec<u32> {
+    let del = f.servers.at(seen);
+    let mut found = f.releasing(del.key, del.not_before, del.at);
+    found.retain(|i| {
+        let s = f.section(*i);
+        *i != victim && s.release != Ended::Fail && !removed_own(f, *i, del.node, seen)
+    });
+    found
+}
+
+/// Whether the release of `section` removed its own value from `node`, by another event than `seen`.
+fn removed_own(f: &Facts, section: u32, node: Name, seen: u32) -> bool {
+    let s = f.section(section);
+    f.servers.stays(s.key, s.owner).iter().any(|stay| {
+        stay.node == node
+            && stay.loss.is_some_and(|l| {
+                let del = f.servers.at(l.seen);
+                l.how == How::Deleted && l.seen != seen && s.releasing(del.not_before, del.at)
+            })
+    })
+}
+
+/// The number of nodes that can at most have held a grant's value, if that is certainly less than a quorum.
+pub(crate) fn never_had(f: &Facts, section: u32) -> Option<usize> {
+    let s = f.section(section);
+    let model = f.model();
+    if !model.observed || s.owner == NONE || f.owned_by(s.owner) != Some(section) {
+        return None;
+    }
+    // A history that was cut may lack the last that the observer saw.
+    if !f.ended && f.servers.seen.last().is_none_or(|e| e.at <= s.ret) {
+        return None;
+    }
+    let possible = f.servers.nodes.iter();
+    let possible = possible.filter(|n| may_have_had(f, section, **n)).count();
+    (possible < model.quorum as usize).then_some(possible)
+}
+
+fn may_have_had(f: &Facts, section: u32, node: Name) -> bool {
+    let s = f.section(section);
+    let mine = f.servers.sets_of(s.owner).map(|i| f.servers.at(i));
+    if mine.into_iter().any(|e| e.node == node && e.key == s.key) {
+        return true;
+    }
+    if f.servers.blind(node, s.inv, s.ret) {
+        return true;
+    }
+    // A `set` whose value was gone again when it was read, or was read as a later one's, may be this one.
+    f.servers.between(s.key, s.inv, s.ret).any(|i| {
+        let e = f.servers.at(i);
+        e.node == node && e.kind == SeenKind::Set && !certain_label(f, i)
+    })
+}
+
+/// Whether the owner read after a `set` is certainly the one that was set: each value is set once a node, so of
+/// two `set`s with one label the earlier is mislabelled.
+pub(crate) fn certain_label(f: &Facts, set: u32) -> bool {
+    let e = f.servers.at(set);
+    e.owner != NONE
+        && f.owned_by(e.owner).is_some()
+        && f.servers
+            .sets_of(e.owner)
+            .all(|i| i == set || f.servers.at(i).node != e.node)
+}
+
+/// The half sentence after the colon: `n3 restarted without A's key by 1.190 s`.
+pub(crate) fn because(f: &Facts, cause: &Cause, label: impl Fn(u32) -> String) -> String {
+    let event = cause.seen.map(|i| f.servers.at(i));
+    let node = event.map_or("a node", |e| f.names.text(e.node));
+    let at = event.map_or(0, |e| e.at);
+    let when = seconds(at);
+    match cause.why {
+        Why::NoEvidence => "nothing that was seen on the servers explains it".to_owned(),
+        Why::NeverHad { section, nodes } => format!(
+            "{}'s value was on {nodes} of {} nodes at most, {} needed",
+            label(section),
+            f.model().nodes,
+            f.model().quorum
+        ),
+        Why::NotExtended { section } => {
+            let who = label(section);
+            format!(
+                "{node} expired {who}'s key at {when}: it never applied the extension that {who} counts on"
+            )
+        }
+        Why::OwnExtend { section } => {
+            let who = label(section);
+            format!("{who}'s own extension deleted {who}'s key on {node} at {when}")
+        }
+        Why::Lost { victim, how } => {
+            let whose = label(victim);
+            match how {
+                How::Restarted => format!("{node} restarted without {whose}'s key by {when}"),
+                How::Flushed => format!("{node} was flushed at {when}, with {whose}'s key"),
+                How::Evicted => format!("{node} evicted {whose}'s key at {when}"),
+                How::Expired => {
+                    let end = f.section(victim).promise_end;
+                    let early = if end == NEVER {
+                        "though it has no lease".to_owned()
+                    } else {
+                        format!(
+                            "{} before the end of {whose}'s promise",
+                            length(end.saturating_sub(at))
+                        )
+                    };
+                    format!("{node} expired {whose}'s key at {when}, {early}")
+                }
+                How::Overwritten => {
+                    let by = cause
+                        .culprits
+                        .first()
+                        .map_or_else(|| "a SET".to_owned(), |c| format!("{}'s SET", label(*c)));
+                    format!("{by} overwrote {whose}'s key on {node} at {when}")
+                }
+                How::Deleted if cause.culprits.is_empty() => {
+                    format!(
+                        "{whose}'s key was deleted on {node} at {when}, while no release was under way"
+                    )
+                }
+                How::Deleted => {
+                    let by: Vec<String> = cause.culprits.iter().map(|c| label(*c)).collect();
+                    format!(
+                        "the release of {} deleted {whose}'s key on {node} at {when}",
+                        by.join(" or ")
+                    )
+                }
+                How::Unseen => {
+                    format!("{whose}'s key was gone from {node} by {when}, and nothing shows how")
+                }
+            }
+        }
+    }
+}

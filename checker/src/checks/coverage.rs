@@ -1,0 +1,85 @@
+//! Did the run show anything: faults bit and healed, the lock was contended, every kind of operation succeeded?
+//!
+//! Owns the judgement of the run itself, from events only. It finds nothing: it is valid or unknown.
+use super::{Answer, CheckInfo};
+use crate::analysis::Analysis;
+use crate::facts::Facts;
+use crate::verdict::Class;
+use std::collections::BTreeMap;
+
+pub(super) const INFO: CheckInfo = CheckInfo {
+    name: "coverage",
+    class: Class::Coverage,
+    about: "the faults bit and healed, the lock was contended, and every kind of operation succeeded at least once",
+    invariant: "",
+    run,
+};
+
+fn run(a: &mut Analysis) -> Answer {
+    let f = &a.facts;
+    let mut lacks = Vec::new();
+    if let Some(first) = &f.first_anomaly {
+        lacks.push(format!(
+            "{} events do not fit together, the first: {first}",
+            f.anomalies
+        ));
+    }
+    if !f.model().coverage {
+        return Answer {
+            unknown: (!lacks.is_empty()).then(|| lacks.join("; ")),
+            note: Some("not asked of this history".to_owned()),
+            ..Answer::default()
+        };
+    }
+    if !f.ended {
+        lacks.push("the history was cut: it has no end phase".to_owned());
+    }
+    faults(f, &mut lacks);
+    if f.contended == 0 {
+        lacks.push("the lock was never contended".to_owned());
+    }
+    let all = f.tallies.iter().filter(|(_, t)| t.invoked > 0 && t.ok == 0);
+    for (op, tally) in all {
+        lacks.push(format!("no {op} of {} succeeded", tally.invoked));
+    }
+    Answer {
+        unknown: (!lacks.is_empty()).then(|| lacks.join("; ")),
+        ..Answer::default()
+    }
+}
+
+fn faults(f: &Facts, lacks: &mut Vec<String>) {
+    /// What became of one fault of the plan, over all its windows.
+    #[derive(Default)]
+    struct Fault<'a> {
+        kind: &'a str,
+        bites: u64,
+        injected: u64,
+        unhealed: u64,
+    }
+    let mut all: BTreeMap<u32, Fault<'_>> = BTreeMap::new();
+    for w in &f.faults.windows {
+        let fault = all.entry(w.fault).or_default();
+        fault.kind = &w.kind;
+        if w.never_fired {
+            continue;
+        }
+        fault.injected += 1;
+        fault.bites += u64::from(w.bit.is_some());
+        fault.unhealed += u64::from(w.not_healed || (w.healed.is_none() && !w.lasting()));
+    }
+    for (number, fault) in all {
+        let name = format!("fault {number} ({})", fault.kind);
+        if fault.injected == 0 {
+            lacks.push(format!("{name} never fired"));
+        } else if fault.bites == 0 {
+            lacks.push(format!("{name} is not proved to have taken effect"));
+        }
+        if fault.unhealed > 0 {
+            lacks.push(format!("{name} is not proved to be healed"));
+        }
+    }
+    if f.faults.dropped > 0 {
+        lacks.push(format!("{} fault windows were not kept", f.faults.dropped));
+    }
+}

@@ -1,0 +1,107 @@
+//! Damage at the protected resource: stale writes accepted, updates lost.
+//!
+//! Owns the walk over accepted effects. A write is stale when a grant that was asked for after the writer's own had
+//! an effect before it; an update is lost when another's write came between its read and its write.
+use super::{Answer, CheckInfo};
+use crate::analysis::{Analysis, Found, finding};
+use crate::facts::{Effect, Facts, seconds};
+use crate::section::NO_SECTION;
+use crate::verdict::{Blame, Class};
+use std::collections::HashMap;
+
+pub(super) const INFO: CheckInfo = CheckInfo {
+    name: "effects",
+    class: Class::Damage,
+    about: "the protected resource accepted a stale write, or lost an update",
+    invariant: "",
+    run,
+};
+
+/// A key's resource.
+#[derive(Debug, Clone, Copy)]
+struct Resource {
+    /// The section of the latest grant (by invoke) that had an effect.
+    latest: u32,
+    /// Writes accepted so far, and the section of the last.
+    writes: u64,
+    writer: u32,
+}
+
+fn run(a: &mut Analysis) -> Answer {
+    let f = &a.facts;
+    let mut found = Found::default();
+    let mut resources: HashMap<u32, Resource> = HashMap::new();
+    // Writes accepted when a section read last.
+    let mut reads: HashMap<u32, u64> = HashMap::new();
+    for e in &f.effects {
+        let s = f.section(e.section);
+        let r = resources.entry(s.key).or_insert(Resource {
+            latest: e.section,
+            writes: 0,
+            writer: NO_SECTION,
+        });
+        if e.write {
+            let later = f.section(r.latest).inv > s.ret && !f.section(r.latest).same_owner(s);
+            let stale = later.then_some(r.latest);
+            let read = reads.remove(&e.section);
+            let lost = read
+                .filter(|n| *n < r.writes && r.writer != e.section)
+                .map(|_| r.writer);
+            if let Some(other) = stale.or(lost) {
+                report(f, e, other, stale.is_some(), lost.is_some(), &mut found);
+            }
+            r.writes += 1;
+            r.writer = e.section;
+        } else {
+            reads.insert(e.section, r.writes);
+        }
+        if s.inv > f.section(r.latest).inv {
+            r.latest = e.section;
+        }
+    }
+    Answer {
+        found,
+        unknown: f
+            .effects
+            .is_empty()
+            .then(|| "no effects were recorded".to_owned()),
+        note: None,
+    }
+}
+
+fn report(f: &Facts, e: &Effect, other: u32, stale: bool, lost: bool, found: &mut Found) {
+    let (s, o) = (f.section(e.section), f.section(other));
+    let client = f.names.text(s.client);
+    let over = e.time >= s.promise_end;
+    let blame = if over {
+        Blame::Client(client.to_owned())
+    } else {
+        Blame::Unknown
+    };
+    if over && f.faults.stalled_in(s.inv, e.time) {
+        found.excused += 1;
+    }
+    found.add(None, || {
+        let what = match (stale, lost) {
+            (true, true) => "a stale write, and an update lost",
+            (true, false) => "a stale write",
+            (false, _) => "an update lost",
+        };
+        let promise = if over {
+            format!(", whose promise had ended at {},", seconds(s.promise_end))
+        } else {
+            String::new()
+        };
+        let sentence = format!(
+            "the resource of {} accepted {what}, at {}: A ({client}){promise} wrote version {} after B ({}), granted at {}",
+            f.names.text(s.key),
+            seconds(e.time),
+            e.version,
+            f.names.text(o.client),
+            seconds(o.ret),
+        );
+        let mut found = finding(f, "effects", blame, e.time, &[e.section, other], sentence);
+        found.at = e.time;
+        found
+    });
+}

@@ -1,0 +1,135 @@
+//! Keys that stay: without a time to live, or longer than their lease.
+//!
+//! Owns the reading of times to live. A lock may set its time to live in a second step, so a key without one counts
+//! only when it is read again. A key that was set late (by a server that had been stopped) has its full lease from
+//! then on: its command was under way until then, and that is excepted.
+use super::{Answer, CheckInfo, no_evidence};
+use crate::analysis::{Analysis, Found, finding};
+use crate::facts::{Facts, seconds};
+use crate::names::NONE;
+use crate::section::{NEVER, Ns};
+use crate::servers::{Seen, SeenKind};
+use crate::verdict::{Blame, Class};
+use std::collections::HashMap;
+
+pub(super) const INFO: CheckInfo = CheckInfo {
+    name: "leak",
+    class: Class::Liveness,
+    about: "a lock key has no time to live, or outlives its lease",
+    invariant: "I5",
+    run,
+};
+
+/// What is known of a value on a node.
+#[derive(Debug, Clone, Copy)]
+struct Key {
+    owner: u32,
+    /// When it was set or re-timed for the last time.
+    timed: Ns,
+    /// It was seen without a time to live since then.
+    endless: bool,
+    reported: bool,
+}
+
+fn run(a: &mut Analysis) -> Answer {
+    let f = &a.facts;
+    let mut found = Found::default();
+    let mut keys: HashMap<(u32, u32), Key> = HashMap::new();
+    for s in &f.servers.seen {
+        let place = (s.node, s.key);
+        match s.kind {
+            SeenKind::Set | SeenKind::Expire => {
+                let before = keys.get(&place).copied();
+                let owner = if s.owner == NONE {
+                    before.map_or(NONE, |k| k.owner)
+                } else {
+                    s.owner
+                };
+                let set = Key {
+                    owner,
+                    timed: s.at,
+                    endless: s.pttl_ms == -1,
+                    reported: before.is_some_and(|k| k.reported && k.owner == owner),
+                };
+                keys.insert(place, set);
+            }
+            SeenKind::Value => {
+                if let Some(k) = keys.get_mut(&place).filter(|k| k.owner == s.owner) {
+                    read(f, k, s, &mut found);
+                }
+            }
+            SeenKind::Del | SeenKind::Expired | SeenKind::Evicted | SeenKind::Absent => {
+                keys.remove(&place);
+            }
+            // What was set meanwhile is not known; the next `set` begins anew.
+            SeenKind::Flushed | SeenKind::Down | SeenKind::Restarted => {
+                keys.retain(|place, _| place.0 != s.node);
+            }
+            SeenKind::Up => {}
+        }
+    }
+    let cut = (!f.ended).then(|| "the history ends before the final reads".to_owned());
+    Answer {
+        found,
+        unknown: no_evidence(a).or(cut),
+        note: None,
+    }
+}
+
+/// A value was read again after it was set.
+fn read(f: &Facts, k: &mut Key, s: &Seen, found: &mut Found) {
+    if k.reported || s.not_before <= k.timed {
+        return;
+    }
+    let owner = f.owned_by(s.owner);
+    let what = if s.pttl_ms == -1 {
+        if !k.endless {
+            k.endless = true;
+            return;
+        }
+        "has no time to live".to_owned()
+    } else {
+        let lease = owner.map_or(NEVER, |i| f.section(i).lease);
+        let lease = f
+            .model()
+            .ttl_ms
+            .map_or(lease, |ms| lease.min(ms.saturating_mul(1_000_000)));
+        let asked = owner
+            .into_iter()
+            .flat_map(|i| f.extensions_of(i))
+            .map(|e| e.lease);
+        let lease = if lease == NEVER {
+            NEVER
+        } else {
+            asked.fold(lease, Ns::max)
+        };
+        let drift = (lease as f64 * f.model().drift) as Ns;
+        let bound = k
+            .timed
+            .saturating_add(lease)
+            .saturating_add(drift)
+            .saturating_add(f.epsilon());
+        if s.not_before <= bound {
+            return;
+        }
+        format!("should have expired by {}", seconds(bound))
+    };
+    k.reported = true;
+    let sections: Vec<u32> = owner.into_iter().collect();
+    let by = owner.map(|i| f.names.text(f.section(i).client));
+    found.add(None, || {
+        let whose = by.map_or("a value of no known grant".to_owned(), |c| {
+            format!("the value of A ({c})")
+        });
+        let sentence = format!(
+            "{} on {} still carried {whose} at {}, and it {what}",
+            f.names.text(s.key),
+            f.names.text(s.node),
+            seconds(s.at)
+        );
+        let blame = by.map_or(Blame::Unknown, |c| Blame::Library(c.to_owned()));
+        let mut found = finding(f, "leak", blame, s.at, &sections, sentence);
+        found.key = Some(f.names.text(s.key).to_owned());
+        found
+    });
+}

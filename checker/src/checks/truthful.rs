@@ -1,0 +1,84 @@
+//! What a call reports equals what the servers hold: an ok acquire is on a quorum, an ok release leaves no quorum.
+//!
+//! Owns the comparison of answers with what the observer saw. Commands still under way are excepted.
+use super::{Answer, CheckInfo, exclusions, no_evidence};
+use crate::analysis::{Analysis, Found, finding};
+use crate::blame::never_had;
+use crate::facts::{Facts, seconds};
+use crate::section::Ended;
+use crate::verdict::{Blame, Class};
+
+pub(super) const INFO: CheckInfo = CheckInfo {
+    name: "truthful",
+    class: Class::Library,
+    about: "a library reported a grant that no quorum held, or a release that left the key on a quorum",
+    invariant: "I6",
+    run,
+};
+
+fn run(a: &mut Analysis) -> Answer {
+    let mut found = exclusions(a, "truthful");
+    let unknown = no_evidence(a);
+    if unknown.is_none() {
+        let f = &a.facts;
+        let told = (0u32..).zip(&f.sections);
+        for (i, s) in told {
+            if !a.excluded.contains(&i) {
+                granted(f, i, &mut found);
+            }
+            if s.release == Ended::Ok {
+                released(f, i, &mut found);
+            }
+        }
+    }
+    Answer {
+        found,
+        unknown,
+        note: None,
+    }
+}
+
+fn granted(f: &Facts, i: u32, found: &mut Found) {
+    let Some(nodes) = never_had(f, i) else {
+        return;
+    };
+    let s = f.section(i);
+    let client = f.names.text(s.client);
+    found.add(None, || {
+        let (key, when) = (f.names.text(s.key), seconds(s.ret));
+        let (all, quorum) = (f.model().nodes, f.model().quorum);
+        let sentence = format!(
+            "A ({client}) was told at {when} that it holds {key}, but its value was on {nodes} of {all} nodes at most, {quorum} needed"
+        );
+        let blame = Blame::Library(client.to_owned());
+        finding(f, "truthful", blame, s.ret, &[i], sentence)
+    });
+}
+
+/// An ok release after which so many nodes still had the value that it was not gone from a quorum.
+fn released(f: &Facts, i: u32, found: &mut Found) {
+    let s = f.section(i);
+    if f.owned_by(s.owner) != Some(i) {
+        return;
+    }
+    let reads = f.servers.reads_of(s.owner).map(|p| f.servers.at(p));
+    let reads = reads.filter(|e| e.key == s.key && e.not_before > s.release_ret);
+    let mut nodes: Vec<u32> = reads.map(|e| e.node).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    let (all, quorum) = (f.model().nodes as usize, f.model().quorum as usize);
+    if nodes.len() + quorum <= all {
+        return;
+    }
+    let client = f.names.text(s.client);
+    found.add(None, || {
+        let sentence = format!(
+            "A ({client}) was told at {} that {} was released, but {} of {all} nodes still had its value after that",
+            seconds(s.release_ret),
+            f.names.text(s.key),
+            nodes.len(),
+        );
+        let blame = Blame::Library(client.to_owned());
+        finding(f, "truthful", blame, s.release_ret, &[i], sentence)
+    });
+}

@@ -1,0 +1,451 @@
+//! Turns a stream of events into [`Facts`], one event at a time: operations become sections, the rest is filed.
+//!
+//! Owns the pairing of invokes with their answers and the life of a hold. Must not know the checks. What does not
+//! fit together (an answer without an invoke) is counted, and makes the verdict unknown; it never stops the reading.
+use crate::event::{Event, EventType, Process};
+use crate::facts::{Facts, Stranger, Tail};
+use crate::names::Name;
+use crate::section::{Ended, Extension, NEVER, NO_SECTION, Ns, Section};
+use std::collections::{HashMap, HashSet};
+
+/// Codes with which a library says that the lock is not, or no longer, its caller's.
+const NOT_YOURS: [&str; 5] = ["not-owner", "not-held", "lost", "expired", "not-locked"];
+
+/// The operations that are paired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Op {
+    Acquire,
+    Release,
+    Extend,
+    Work,
+}
+
+impl Op {
+    fn parse(f: &str) -> Option<(Self, &'static str)> {
+        Some(match f {
+            "acquire" => (Self::Acquire, "acquire"),
+            "release" => (Self::Release, "release"),
+            "extend" => (Self::Extend, "extend"),
+            "work" => (Self::Work, "work"),
+            _ => return None,
+        })
+    }
+}
+
+/// An operation that waits for its answer.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    inv: Ns,
+    key: Name,
+    client: Name,
+    worker: u32,
+    ttl_ms: Option<u64>,
+    /// The section that it belongs to, or the extension for `extend`.
+    subject: u32,
+}
+
+/// What one worker has to do with one key.
+#[derive(Debug, Clone, Copy)]
+struct Hold {
+    /// Its last section.
+    section: u32,
+    /// An acquire ended in `info`: a release without a grant is clean-up.
+    doubtful: bool,
+}
+
+/// How many hold or try for a key now; only to see whether the lock was contended.
+#[derive(Debug, Clone, Copy, Default)]
+struct Crowd {
+    trying: u32,
+    holding: u32,
+}
+
+type Seat = (Name, u32, Name);
+
+/// Reads events, in the order of the history.
+#[derive(Debug)]
+pub(crate) struct Collector {
+    pub facts: Facts,
+    open: HashMap<(u64, Op), Open>,
+    holds: HashMap<Seat, Hold>,
+    crowds: HashMap<Name, Crowd>,
+    clients: HashSet<Name>,
+    in_tail: bool,
+}
+
+impl Collector {
+    pub(crate) fn new(facts: Facts) -> Self {
+        Self {
+            facts,
+            open: HashMap::new(),
+            holds: HashMap::new(),
+            crowds: HashMap::new(),
+            clients: HashSet::new(),
+            in_tail: false,
+        }
+    }
+
+    /// Takes the next event.
+    pub(crate) fn push(&mut self, event: &Event<'_>) {
+        self.facts.events += 1;
+        match &event.process {
+            Process::Id(process) => self.operation(*process, event),
+            Process::Named(name) => match name.as_ref() {
+                "observer" => {
+                    let f = &mut self.facts;
+                    if !f.servers.push(event, &mut f.names) {
+                        self.odd(event, "the observer has no such event");
+                    }
+                }
+                "nemesis" => {
+                    if !self.facts.faults.push(event) {
+                        self.odd(event, "a fault without a known phase or number");
+                    }
+                    if self.in_tail {
+                        self.facts.tail_from = Some(event.time);
+                    }
+                }
+                "driver" => self.driver(event),
+                _ => self.odd(event, "no such process"),
+            },
+        }
+    }
+
+    /// All is read.
+    pub(crate) fn finish(mut self) -> Facts {
+        self.facts.clients = self.clients.len() as u64;
+        self.facts.index();
+        self.facts
+    }
+
+    fn odd(&mut self, event: &Event<'_>, why: &str) {
+        self.facts.anomalies += 1;
+        self.facts.first_anomaly.get_or_insert_with(|| {
+            let f: String = event.f.chars().take(40).collect();
+            format!("event {} (`{f}`): {why}", event.index)
+        });
+    }
+
+    fn driver(&mut self, event: &Event<'_>) {
+        match event.f.as_ref() {
+            "phase" => match event.value.phase.as_deref() {
+                Some("tail") => {
+                    self.in_tail = true;
+                    self.facts.tail_from = Some(event.time);
+                }
+                Some("final") => self.in_tail = false,
+                Some("end") => self.facts.ended = true,
+                _ => {}
+            },
+            "stall" => {
+                let ms = event.value.ms.unwrap_or(0.0);
+                self.facts.faults.stall(event.time, ms);
+            }
+            "death" => {
+                if let Some(client) = event.client.as_deref() {
+                    let client = self.facts.names.number(client);
+                    self.client_died(client, event.time);
+                }
+                if self.in_tail {
+                    self.facts.tail_from = Some(event.time);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn client_died(&mut self, client: Name, at: Ns) {
+        let sections = &mut self.facts.sections;
+        for (seat, hold) in &self.holds {
+            if seat.0 == client && hold.section != NO_SECTION {
+                let s = &mut sections[hold.section as usize];
+                if s.hold_end() > at {
+                    s.over = at;
+                    s.died = true;
+                    if let Some(crowd) = self.crowds.get_mut(&seat.2) {
+                        crowd.holding = crowd.holding.saturating_sub(1);
+                    }
+                }
+            }
+        }
+    }
+
+    fn operation(&mut self, process: u64, event: &Event<'_>) {
+        let client = match event.client.as_deref() {
+            Some(c) => self.facts.names.number(c),
+            None => self.facts.names.number(&format!("p{process}")),
+        };
+        self.clients.insert(client);
+        let key = self
+            .facts
+            .names
+            .number(event.key.as_deref().unwrap_or("lock"));
+        let seat = (client, event.worker.unwrap_or(0), key);
+        let Some((op, name)) = Op::parse(&event.f) else {
+            self.other(seat, event);
+            return;
+        };
+        let tally = self.facts.tallies.entry(name).or_default();
+        match event.kind {
+            EventType::Invoke => tally.invoked += 1,
+            EventType::Ok => tally.ok += 1,
+            EventType::Fail => tally.fail += 1,
+            EventType::Info => tally.info += 1,
+        }
+        if event.kind == EventType::Invoke {
+            self.invoke(process, op, seat, event);
+            return;
+        }
+        match self.open.remove(&(process, op)) {
+            Some(open) if event.time < open.inv => {
+                self.odd(event, "answered before it was invoked");
+            }
+            Some(open) => self.answer(process, op, open, event),
+            None => self.odd(event, "an answer without an invoke"),
+        }
+    }
+
+    fn invoke(&mut self, process: u64, op: Op, seat: Seat, event: &Event<'_>) {
+        let (client, worker, key) = seat;
+        let mut subject = self.holds.get(&seat).map_or(NO_SECTION, |h| h.section);
+        match op {
+            Op::Acquire => {
+                if subject != NO_SECTION {
+                    let s = &mut self.facts.sections[subject as usize];
+                    if s.hold_end() == NEVER {
+                        let crowd = self.crowds.entry(key).or_default();
+                        crowd.holding = crowd.holding.saturating_sub(1);
+                    }
+                    s.over = s.over.min(event.time);
+                }
+                let crowd = self.crowds.entry(key).or_default();
+                if crowd.trying + crowd.holding > 0 {
+                    self.facts.contended += 1;
+                }
+                crowd.trying += 1;
+                if let Some(tail) = self.tail(key) {
+                    tail.tries += 1;
+                    tail.first_try = tail.first_try.or(Some(event.time));
+                }
+            }
+            Op::Release if subject != NO_SECTION => self.release_begins(subject, event.time),
+            Op::Extend if subject != NO_SECTION => {
+                let lease = self.lease(event.value.ttl_ms);
+                self.facts.extensions.push(Extension {
+                    section: subject,
+                    inv: event.time,
+                    ret: NEVER,
+                    lease,
+                    validity_ms: f64::NAN,
+                    ended: Ended::Open,
+                });
+                subject = (self.facts.extensions.len() - 1) as u32;
+            }
+            _ => {}
+        }
+        let open = Open {
+            inv: event.time,
+            key,
+            client,
+            worker,
+            ttl_ms: event.value.ttl_ms,
+            subject,
+        };
+        if self.open.insert((process, op), open).is_some() {
+            self.odd(event, "invoked again before its answer");
+        }
+    }
+
+    fn release_begins(&mut self, section: u32, at: Ns) {
+        let s = &mut self.facts.sections[section as usize];
+        // With a lease, the first release ends the hold whatever its answer.
+        if s.release_inv == NEVER {
+            if s.hold_end() == NEVER
+                && let Some(crowd) = self.crowds.get_mut(&s.key)
+            {
+                crowd.holding = crowd.holding.saturating_sub(1);
+            }
+            s.release_inv = at;
+            s.release = Ended::Open;
+        }
+    }
+
+    fn answer(&mut self, process: u64, op: Op, open: Open, event: &Event<'_>) {
+        match op {
+            Op::Acquire => self.acquired(process, open, event),
+            Op::Release => self.released(process, open, event),
+            Op::Extend if open.subject != NO_SECTION => self.extended(open.subject, event),
+            Op::Extend | Op::Work => {}
+        }
+    }
+
+    fn acquired(&mut self, process: u64, open: Open, event: &Event<'_>) {
+        let seat = (open.client, open.worker, open.key);
+        let crowd = self.crowds.entry(open.key).or_default();
+        crowd.trying = crowd.trying.saturating_sub(1);
+        let ok = event.kind == EventType::Ok;
+        if ok {
+            crowd.holding += 1;
+        }
+        if let Some(tail) = self.tail(open.key) {
+            if ok {
+                tail.granted = tail.granted.or(Some(event.time));
+            } else {
+                tail.last_denied = Some((open.inv, event.time));
+            }
+        }
+        if !ok {
+            if event.kind == EventType::Info {
+                let none = Hold {
+                    section: NO_SECTION,
+                    doubtful: true,
+                };
+                self.holds.entry(seat).or_insert(none).doubtful = true;
+            }
+            return;
+        }
+        let v = &event.value;
+        let owner = self.facts.names.optional(v.owner.as_deref());
+        let lease = self.lease(v.ttl_ms.or(open.ttl_ms));
+        let section = self.facts.sections.len() as u32;
+        self.facts.sections.push(Section::granted(
+            open.key,
+            open.client,
+            open.worker,
+            process,
+            (open.inv, event.time),
+            lease,
+            owner,
+            v.token,
+            v.validity_ms,
+        ));
+        let doubtful = false;
+        self.holds.insert(seat, Hold { section, doubtful });
+    }
+
+    fn released(&mut self, process: u64, open: Open, event: &Event<'_>) {
+        let seat = (open.client, open.worker, open.key);
+        let leased = self.facts.header.model.ttl_ms.is_some();
+        let hold = self.holds.get(&seat).copied();
+        let section = hold.map_or(NO_SECTION, |h| h.section);
+        if section == NO_SECTION || open.subject == NO_SECTION {
+            if event.kind == EventType::Ok && !hold.is_some_and(|h| h.doubtful) {
+                self.facts.strangers.push(Stranger {
+                    key: open.key,
+                    client: open.client,
+                    process,
+                    inv: open.inv,
+                    ret: event.time,
+                });
+            }
+            return;
+        }
+        let s = &mut self.facts.sections[section as usize];
+        if s.release != Ended::Open {
+            return;
+        }
+        let told = is_not_yours(event);
+        match event.kind {
+            EventType::Ok => {
+                s.release = Ended::Ok;
+                s.release_ret = event.time;
+                if !leased {
+                    self.holds.remove(&seat);
+                }
+            }
+            // A failed release did not happen: without a lease the hold goes on.
+            EventType::Fail if !leased && !told => {
+                s.release = Ended::Not;
+                s.release_inv = NEVER;
+                self.crowds.entry(open.key).or_default().holding += 1;
+            }
+            EventType::Fail => {
+                s.release = Ended::Fail;
+                s.release_ret = event.time;
+            }
+            _ => s.release = Ended::Info,
+        }
+    }
+
+    fn extended(&mut self, extension: u32, event: &Event<'_>) {
+        let e = &mut self.facts.extensions[extension as usize];
+        e.ended = match event.kind {
+            EventType::Ok => Ended::Ok,
+            EventType::Fail => Ended::Fail,
+            _ => Ended::Info,
+        };
+        if event.kind != EventType::Info {
+            e.ret = event.time;
+        }
+        e.validity_ms = event.value.validity_ms.unwrap_or(f64::NAN);
+        if event.kind == EventType::Fail && is_not_yours(event) {
+            let s = &mut self.facts.sections[e.section as usize];
+            s.over = s.over.min(event.time);
+        }
+    }
+
+    /// Effects, notices, and what this version does not know.
+    fn other(&mut self, seat: Seat, event: &Event<'_>) {
+        let section = self.holds.get(&seat).map_or(NO_SECTION, |h| h.section);
+        let name = match event.f.as_ref() {
+            "read" => "read",
+            "write" => "write",
+            "lost" | "close" => {
+                if section != NO_SECTION {
+                    let s = &mut self.facts.sections[section as usize];
+                    s.over = s.over.min(event.time);
+                }
+                return;
+            }
+            _ => return,
+        };
+        let tally = self.facts.tallies.entry(name).or_default();
+        tally.invoked += 1;
+        if event.kind != EventType::Ok {
+            tally.fail += 1;
+            return;
+        }
+        tally.ok += 1;
+        if section == NO_SECTION {
+            self.odd(event, "an effect of a worker that was granted nothing");
+            return;
+        }
+        let s = &mut self.facts.sections[section as usize];
+        s.last_effect = s.last_effect.max(event.time);
+        self.facts.effects.push(crate::facts::Effect {
+            time: event.time,
+            section,
+            write: name == "write",
+            version: event.value.version.unwrap_or(u64::MAX),
+        });
+    }
+
+    /// The tail's account of a key, if the tail has begun.
+    fn tail(&mut self, key: Name) -> Option<&mut Tail> {
+        let epoch = self.facts.tail_from.filter(|_| self.in_tail)?;
+        let tail = self.facts.tails.entry(key).or_default();
+        if tail.epoch != epoch {
+            *tail = Tail {
+                epoch,
+                ..Tail::default()
+            };
+        }
+        Some(tail)
+    }
+
+    fn lease(&self, ttl_ms: Option<u64>) -> Ns {
+        let model = self.facts.header.model.ttl_ms;
+        let ms = match (ttl_ms, model) {
+            // The smaller of asked and granted; a lock without lease has none whatever is asked.
+            (_, None) => return NEVER,
+            (Some(asked), Some(_)) => asked,
+            (None, Some(model)) => model,
+        };
+        ms.saturating_mul(1_000_000).min(NEVER - 1)
+    }
+}
+
+fn is_not_yours(event: &Event<'_>) -> bool {
+    let code = event.error.as_deref();
+    code.is_some_and(|code| NOT_YOURS.contains(&code))
+}

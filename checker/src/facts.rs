@@ -1,0 +1,260 @@
+//! What is left of a history once it is read: sections, extensions, effects, server evidence, faults, phases.
+//!
+//! Owns [`Facts`] and its indexes. Must not know the checks. Made by `collect`, read by everything after it.
+use crate::faults::Faults;
+use crate::model::{Header, Model};
+use crate::names::{NONE, Name, Names};
+use crate::section::{Extension, NEVER, NO_SECTION, NO_TOKEN, Ns, Piece, Section};
+use crate::servers::Servers;
+use crate::verdict::SectionView;
+use std::collections::{BTreeMap, HashMap};
+
+/// An effect that the protected resource accepted. 32 bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Effect {
+    pub time: Ns,
+    pub section: u32,
+    pub write: bool,
+    pub version: u64,
+}
+
+/// An ok release by a worker that held nothing.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stranger {
+    pub key: Name,
+    pub client: Name,
+    pub process: u64,
+    pub inv: Ns,
+    pub ret: Ns,
+}
+
+/// What was tried on one key after the last fault was gone and the tail had begun.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Tail {
+    /// Which beginning of the tail it counts from.
+    pub epoch: Ns,
+    pub tries: u64,
+    pub first_try: Option<Ns>,
+    /// The last answer that was no grant, and when its call began.
+    pub last_denied: Option<(Ns, Ns)>,
+    pub granted: Option<Ns>,
+}
+
+/// How often an operation was invoked, and what became of it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Tally {
+    pub invoked: u64,
+    pub ok: u64,
+    pub fail: u64,
+    pub info: u64,
+}
+
+/// All that the checks look at.
+#[derive(Debug)]
+pub(crate) struct Facts {
+    pub header: Header,
+    pub names: Names,
+    pub sections: Vec<Section>,
+    /// In order of section, then invoke.
+    pub extensions: Vec<Extension>,
+    pub servers: Servers,
+    pub faults: Faults,
+    pub effects: Vec<Effect>,
+    pub strangers: Vec<Stranger>,
+    pub tails: HashMap<Name, Tail>,
+    /// When the tail began, or the last fault in it was gone, whichever is later.
+    pub tail_from: Option<Ns>,
+    /// The run's last phase was reached: the history was not cut.
+    pub ended: bool,
+    pub tallies: BTreeMap<&'static str, Tally>,
+    /// Acquires that were invoked while another worker held the key or tried for it.
+    pub contended: u64,
+    pub events: u64,
+    /// What does not fit together, with the place of the first.
+    pub anomalies: u64,
+    pub first_anomaly: Option<String>,
+    pub clients: u64,
+
+    /// Pieces of all promises, by key.
+    pub promise: Vec<Piece>,
+    /// Sections by key and return.
+    pub by_key: Vec<u32>,
+    /// Sections by owner value.
+    by_owner: HashMap<Name, u32>,
+    /// Sections that were released, by key and release invoke.
+    by_release: Vec<u32>,
+    /// Releases without a known end, by key.
+    open_releases: Vec<u32>,
+    /// The longest finished release.
+    release_max: Ns,
+}
+
+impl Facts {
+    /// Facts without indexes; call [`Self::index`] once all is filled in.
+    pub(crate) fn new(header: Header) -> Self {
+        Self {
+            header,
+            names: Names::default(),
+            sections: Vec::new(),
+            extensions: Vec::new(),
+            servers: Servers::default(),
+            faults: Faults::default(),
+            effects: Vec::new(),
+            strangers: Vec::new(),
+            tails: HashMap::new(),
+            tail_from: None,
+            ended: false,
+            tallies: BTreeMap::new(),
+            contended: 0,
+            events: 0,
+            anomalies: 0,
+            first_anomaly: None,
+            clients: 0,
+            promise: Vec::new(),
+            by_key: Vec::new(),
+            by_owner: HashMap::new(),
+            by_release: Vec::new(),
+            open_releases: Vec::new(),
+            release_max: 0,
+        }
+    }
+
+    /// Sets the intervals of all sections and builds the indexes.
+    pub(crate) fn index(&mut self) {
+        self.servers.index();
+        self.extensions.sort_by_key(|e| (e.section, e.inv));
+        let model = &self.header.model;
+        let mut rest = self.extensions.as_slice();
+        for (me, s) in (0u32..).zip(&mut self.sections) {
+            let n = rest.iter().take_while(|e| e.section == me).count();
+            let (mine, others) = rest.split_at(n);
+            rest = others;
+            s.settle(me, mine, model, &mut self.promise);
+            if s.owner != NONE {
+                // A value that several grants share tells nothing about any one of them.
+                let shared = self.by_owner.insert(s.owner, me).is_some();
+                if shared {
+                    self.by_owner.insert(s.owner, NO_SECTION);
+                }
+            }
+            if s.release_inv != NEVER {
+                self.by_release.push(me);
+                if s.release_ret == NEVER {
+                    self.open_releases.push(me);
+                } else {
+                    self.release_max = self.release_max.max(s.release_ret - s.release_inv);
+                }
+            }
+        }
+        let sections = &self.sections;
+        let of = |i: u32| &sections[i as usize];
+        self.by_key = (0..sections.len() as u32).collect();
+        self.by_key
+            .sort_unstable_by_key(|i| (of(*i).key, of(*i).ret, *i));
+        self.by_release
+            .sort_unstable_by_key(|i| (of(*i).key, of(*i).release_inv, *i));
+        self.open_releases
+            .sort_unstable_by_key(|i| (of(*i).key, *i));
+        self.promise
+            .sort_unstable_by_key(|p| (of(p.section).key, p.start, p.end, p.section));
+    }
+
+    pub(crate) fn model(&self) -> &Model {
+        &self.header.model
+    }
+
+    pub(crate) fn section(&self, i: u32) -> &Section {
+        &self.sections[i as usize]
+    }
+
+    /// The section that was granted with this owner value.
+    pub(crate) fn owned_by(&self, owner: Name) -> Option<u32> {
+        self.by_owner
+            .get(&owner)
+            .copied()
+            .filter(|s| *s != NO_SECTION)
+    }
+
+    /// Sections of one key, by return; one slice a key.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &[u32]> {
+        self.by_key
+            .chunk_by(|a, b| self.section(*a).key == self.section(*b).key)
+    }
+
+    /// Sections of `key` that returned in `[from, to]`.
+    pub(crate) fn granted_in(&self, key: Name, from: Ns, to: Ns) -> &[u32] {
+        let at = |i: &u32| (self.section(*i).key, self.section(*i).ret);
+        let start = self.by_key.partition_point(|i| at(i) < (key, from));
+        let end = self.by_key.partition_point(|i| at(i) <= (key, to));
+        self.by_key.get(start..end).unwrap_or_default()
+    }
+
+    /// The extensions of a section, in the order of their invokes.
+    pub(crate) fn extensions_of(&self, section: u32) -> &[Extension] {
+        let start = self.extensions.partition_point(|e| e.section < section);
+        let end = self.extensions.partition_point(|e| e.section <= section);
+        &self.extensions[start..end]
+    }
+
+    /// Sections whose release may have been at work on `key` at some time in `[from, to]`.
+    pub(crate) fn releasing(&self, key: Name, from: Ns, to: Ns) -> Vec<u32> {
+        /// Open-ended releases that are looked at; more only make a blame less sure.
+        const OPEN_MAX: usize = 256;
+        let earliest = from.saturating_sub(self.release_max);
+        let at = |i: &u32| (self.section(*i).key, self.section(*i).release_inv);
+        let start = self.by_release.partition_point(|i| at(i) < (key, earliest));
+        let end = self.by_release.partition_point(|i| at(i) <= (key, to));
+        let mut found: Vec<u32> = self.by_release.get(start..end).unwrap_or_default().to_vec();
+        let start = self
+            .open_releases
+            .partition_point(|i| self.section(*i).key < key);
+        let open = self.open_releases[start..]
+            .iter()
+            .take_while(|i| self.section(**i).key == key);
+        found.extend(open.take(OPEN_MAX));
+        found.retain(|i| self.section(*i).releasing(from, to));
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    /// How a finding shows a section.
+    pub(crate) fn view(&self, i: u32, label: &str) -> SectionView {
+        let s = self.section(i);
+        SectionView {
+            label: label.to_owned(),
+            client: self.names.text(s.client).to_owned(),
+            worker: s.worker,
+            process: s.process,
+            owner: self.names.get(s.owner).map(str::to_owned),
+            token: (s.token != NO_TOKEN).then_some(s.token),
+            acquire_invoke: s.inv,
+            acquire_return: s.ret,
+            promise_end: (s.promise_end != NEVER).then_some(s.promise_end),
+            belief_end: (s.belief_end != NEVER).then_some(s.belief_end),
+        }
+    }
+
+    /// ε = 1 s + the sum of recorded stalls + the session's granularity.
+    pub(crate) fn epsilon(&self) -> Ns {
+        1_000_000_000 + self.faults.stalled() + self.model().grain_ms * 1_000_000
+    }
+}
+
+/// A time as findings write it: `1.204 s`.
+pub(crate) fn seconds(ns: Ns) -> String {
+    if ns == NEVER {
+        "the end".to_owned()
+    } else {
+        format!("{}.{:03} s", ns / 1_000_000_000, ns / 1_000_000 % 1000)
+    }
+}
+
+/// A length of time as findings write it: `412 ms`, `0.3 ms`.
+pub(crate) fn length(ns: Ns) -> String {
+    if ns >= 10_000_000 {
+        format!("{} ms", ns / 1_000_000)
+    } else {
+        format!("{:.3} ms", ns as f64 / 1e6)
+    }
+}

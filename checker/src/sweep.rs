@@ -1,0 +1,112 @@
+//! Pairs of overlapping intervals in one sort and one sweep.
+//!
+//! Owns the geometry: `[s1, e1)` and `[s2, e2)` conflict iff s1 < e2 and s2 < e1; a point inside another counts,
+//! touching does not. Must not know what an interval means. Pairs go to `analysis`.
+use crate::section::{Ns, Piece};
+use std::collections::BTreeSet;
+
+/// Pairs of pieces that are looked at one by one; more are only counted.
+pub(crate) const PAIRS_MAX: u64 = 200_000;
+
+/// Two sections that overlap, in the order in which their overlapping pieces start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Pair {
+    pub a: u32,
+    pub b: u32,
+    /// The overlap: `[from, to)`.
+    pub from: Ns,
+    pub to: Ns,
+    /// Number of the maximal cluster of overlapping pieces that it belongs to, over all sweeps of one `Sweep`.
+    pub cluster: u32,
+}
+
+/// What a sweep found.
+#[derive(Debug, Default)]
+pub(crate) struct Sweep {
+    /// The pairs, at most [`PAIRS_MAX`].
+    pub pairs: Vec<Pair>,
+    /// Number of all pairs of pieces.
+    pub count: u64,
+    clusters: u32,
+}
+
+impl Sweep {
+    /// Sweeps over the pieces of one key. `conflict` says whether two sections may conflict at all.
+    pub(crate) fn run(&mut self, pieces: &mut [Piece], conflict: impl Fn(u32, u32) -> bool) {
+        pieces.sort_unstable_by_key(|p| (p.start, p.end, p.section));
+        // Pieces that are open at the sweep line, by end.
+        let mut open: BTreeSet<(Ns, Ns, u32)> = BTreeSet::new();
+        for p in pieces.iter() {
+            while open.first().is_some_and(|o| o.0 <= p.start) {
+                open.pop_first();
+            }
+            if open.is_empty() {
+                self.clusters += 1;
+            }
+            if self.count < PAIRS_MAX {
+                for o in open.iter().filter(|o| conflict(o.2, p.section)) {
+                    self.count += 1;
+                    self.pairs.push(Pair {
+                        a: o.2,
+                        b: p.section,
+                        from: p.start,
+                        to: o.0.min(p.end),
+                        cluster: self.clusters,
+                    });
+                }
+            } else {
+                self.count += open.len() as u64;
+            }
+            if p.start < p.end {
+                open.insert((p.end, p.start, p.section));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn sweep(intervals: &[(Ns, Ns)]) -> (u64, BTreeSet<(u32, u32)>, u32) {
+        let mut pieces: Vec<Piece> = (0u32..)
+            .zip(intervals)
+            .map(|(section, (start, end))| Piece {
+                start: *start,
+                end: *end,
+                section,
+            })
+            .collect();
+        let mut sweep = Sweep::default();
+        sweep.run(&mut pieces, |_, _| true);
+        let pairs = sweep.pairs.iter();
+        let pairs = pairs.map(|p| (p.a.min(p.b), p.a.max(p.b))).collect();
+        (sweep.count, pairs, sweep.clusters)
+    }
+
+    #[test]
+    fn touching_is_no_overlap() {
+        assert_eq!(sweep(&[(0, 5), (5, 9)]).0, 0);
+        assert_eq!(sweep(&[(0, 6), (5, 9)]).0, 1);
+        assert_eq!(sweep(&[(0, Ns::MAX), (5, Ns::MAX), (7, 8)]).0, 3);
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_all_pairs(v in prop::collection::vec((0u64..30, 1u64..12), 0..14)) {
+            let v: Vec<(Ns, Ns)> = v.into_iter().map(|(s, l)| (s, s + l)).collect();
+            let mut expected = BTreeSet::new();
+            for (i, x) in (0u32..).zip(&v) {
+                for (j, y) in (0u32..).zip(&v).skip(i as usize + 1) {
+                    if x.0 < y.1 && y.0 < x.1 {
+                        expected.insert((i, j));
+                    }
+                }
+            }
+            let (count, pairs, _) = sweep(&v);
+            prop_assert_eq!(count, expected.len() as u64);
+            prop_assert_eq!(pairs, expected);
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Golden histories: small files, each with what the checker says of it written down.
+//!
+//! A bug that was found becomes a file here. The name says what happened; the snapshot holds all violated and
+//! unknown checks, and every sentence.
+use fencepost_checker::{Outcome, Verdict, check_path};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+fn golden() -> Vec<PathBuf> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let files = std::fs::read_dir(dir).expect("the folder is there");
+    let mut files: Vec<PathBuf> = files.map(|f| f.expect("readable").path()).collect();
+    files.sort();
+    files
+}
+
+fn name(path: &Path) -> String {
+    let stem = path.file_stem().expect("a file");
+    stem.to_string_lossy().into_owned()
+}
+
+fn verdict(path: &Path) -> Verdict {
+    check_path(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+#[test]
+fn what_the_checker_says() {
+    let mut text = String::new();
+    for path in golden() {
+        let v = verdict(&path);
+        let _ = writeln!(text, "{}: {:?}", name(&path), v.outcome);
+        for reason in &v.reasons {
+            let _ = writeln!(text, "    ! {reason}");
+        }
+        for c in v.checks.iter().filter(|c| c.outcome == Outcome::Violated) {
+            let _ = writeln!(
+                text,
+                "    {} {} in {} incidents",
+                c.name, c.count, c.incidents
+            );
+            for f in &c.findings {
+                let _ = writeln!(text, "        {:?}: {}", f.blame, f.sentence);
+                let _ = writeln!(
+                    text,
+                    "            {} sections, {} events, overlap {:?} ns, faults {:?}",
+                    f.sections.len(),
+                    f.evidence.len(),
+                    f.overlap_ns,
+                    f.faults
+                );
+            }
+        }
+        for c in v
+            .checks
+            .iter()
+            .filter(|c| c.name == "service" && c.note.is_some())
+        {
+            let _ = writeln!(text, "    note: {}", c.note.as_deref().unwrap_or_default());
+        }
+    }
+    insta::assert_snapshot!(text);
+}
+
+/// The checks that are violated, by history: one row a plant, and exactly what it planted.
+const VIOLATED: &[(&str, &[&str])] = &[
+    ("below-quorum", &["truthful"]),
+    ("clean", &[]),
+    ("continuity", &["overrun", "continuity"]),
+    ("early-expiry", &["service"]),
+    ("extend-always-ok", &["continuity"]),
+    ("extend-good", &[]),
+    ("killed-with-ttl", &[]),
+    ("latent", &[]),
+    ("mutex-clean-up", &[]),
+    ("mutex-failed-release", &["service"]),
+    ("mutex-ok", &[]),
+    ("mutex-stranger", &["service"]),
+    ("mutex-twice", &["service"]),
+    ("never-locks", &["truthful"]),
+    ("no-observer", &["service"]),
+    ("no-ttl-killed", &["leak", "deadlock"]),
+    ("notice", &["overrun", "notice"]),
+    ("notice-told", &[]),
+    ("overrun", &["overrun"]),
+    ("overrun-stall", &["overrun"]),
+    ("plain-del", &["overrun", "ownership"]),
+    ("plain-del-third", &["overrun", "ownership"]),
+    ("redlock-kept", &[]),
+    ("redlock-thin", &["service"]),
+    ("release-lies", &["truthful"]),
+    ("restart-empty", &["service"]),
+    ("retimed", &["overrun", "ownership"]),
+    ("stale-write", &["overrun", "effects"]),
+    ("stale-write-refused", &["overrun"]),
+    ("token-regressed", &["fencing"]),
+    ("token-twice", &["fencing"]),
+    ("validity", &["validity"]),
+    ("validity-late", &["validity"]),
+    ("coverage-good", &[]),
+    ("coverage-no-bite", &[]),
+    ("coverage-never-fired", &[]),
+    ("coverage-cut", &[]),
+];
+
+#[test]
+fn each_plant_is_found_and_nothing_else() {
+    let files = golden();
+    assert_eq!(
+        files.len(),
+        VIOLATED.len(),
+        "a history without a row, or a row without a history"
+    );
+    for path in files {
+        let name = name(&path);
+        let (_, expected) = VIOLATED
+            .iter()
+            .find(|(n, _)| *n == name)
+            .unwrap_or_else(|| panic!("{name} has no row"));
+        let v = verdict(&path);
+        let violated = v.checks.iter().filter(|c| c.outcome == Outcome::Violated);
+        let violated: Vec<&str> = violated.map(|c| c.name.as_str()).collect();
+        assert_eq!(violated, *expected, "{name}");
+    }
+}
+
+#[test]
+fn checking_again_gives_the_same_bytes() {
+    for path in golden() {
+        let bytes = || serde_json::to_string_pretty(&verdict(&path)).expect("writes");
+        assert_eq!(bytes(), bytes());
+    }
+}
+
+#[test]
+fn evidence_is_as_it_stands_in_the_history() {
+    let path = golden().into_iter().find(|p| name(p) == "plain-del");
+    let path = path.expect("it is there");
+    let history = std::fs::read_to_string(&path).expect("readable");
+    let v = verdict(&path);
+    for f in v.checks.iter().flat_map(|c| &c.findings) {
+        for event in &f.evidence {
+            let line = serde_json::to_string(event).expect("writes");
+            let parsed: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+            let same =
+                |l: &str| serde_json::from_str::<serde_json::Value>(l).ok() == Some(parsed.clone());
+            assert!(history.lines().any(same), "{line}");
+        }
+    }
+}
+
+/// The cause comes from events: a history without its plan (no `expect`, no nemesis) gives the same sentences.
+#[test]
+fn the_plan_is_not_needed() {
+    for path in golden() {
+        if matches!(name(&path).as_str(), "notice" | "validity-late")
+            || name(&path).starts_with("coverage")
+        {
+            continue; // These judge what a client could do while it was stopped, which only the nemesis tells.
+        }
+        let history = std::fs::read_to_string(&path).expect("readable");
+        let without: Vec<&str> = history
+            .lines()
+            .filter(|l| !l.contains("\"nemesis\""))
+            .collect();
+        let stripped = fencepost_checker::check_reader(without.join("\n").as_bytes());
+        let stripped = stripped.expect("still a history");
+        let sentences = |v: &Verdict| -> Vec<String> {
+            let findings = v.checks.iter().flat_map(|c| &c.findings);
+            findings.map(|f| f.sentence.clone()).collect()
+        };
+        assert_eq!(
+            sentences(&verdict(&path)),
+            sentences(&stripped),
+            "{}",
+            name(&path)
+        );
+    }
+}
