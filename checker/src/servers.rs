@@ -290,7 +290,9 @@ impl Servers {
                     gone = None;
                     continue;
                 }
-                SeenKind::Set | SeenKind::Value if s.owner == NONE && gone.is_none() => continue,
+                SeenKind::Value if s.owner == NONE => continue,
+                // Another value, or the same one again: it was not read.
+                SeenKind::Set if s.owner == NONE => How::Unseen,
                 SeenKind::Set | SeenKind::Value => match (doubt, gone) {
                     (Some(doubt), _) => return Some(doubt),
                     (None, Some(seen)) => {
