@@ -83,7 +83,11 @@ impl Analysis {
             }
         }
         if promise.count > PAIRS_MAX {
-            a.exclusions.entry("service").or_default().count += promise.count - PAIRS_MAX;
+            // Too many to look for the cause of each: the rest is like the most.
+            let most = a.exclusions.values_mut().max_by_key(|found| found.count);
+            if let Some(most) = most {
+                most.count += promise.count - PAIRS_MAX;
+            }
         }
         for pair in &belief.pairs {
             if !seen.contains(&(pair.a.min(pair.b), pair.a.max(pair.b))) {
