@@ -83,7 +83,11 @@ impl Analysis {
             }
         }
         if promise.count > PAIRS_MAX {
-            a.exclusions.entry("service").or_default().count += promise.count - PAIRS_MAX;
+            // Too many to look for the cause of each: the rest is like the most.
+            let most = a.exclusions.values_mut().max_by_key(|found| found.count);
+            if let Some(most) = most {
+                most.count += promise.count - PAIRS_MAX;
+            }
         }
         for pair in &belief.pairs {
             if !seen.contains(&(pair.a.min(pair.b), pair.a.max(pair.b))) {
@@ -157,7 +161,9 @@ impl Analysis {
                 stay.loss.is_some_and(|l| {
                     let e = f.servers.at(l.seen);
                     let by_service = match l.how {
-                        How::Restarted | How::Flushed | How::Evicted | How::Expired => true,
+                        How::Restarted | How::Flushed | How::Evicted => true,
+                        // An extension that was none may have stretched the promise.
+                        How::Expired => f.extensions_of(*i).is_empty(),
                         How::Deleted | How::Overwritten | How::Unseen => false,
                     };
                     by_service && e.at < s.promise_end
@@ -284,13 +290,21 @@ fn exclusion_finding(f: &Facts, pair: Pair, cause: &Cause) -> Finding {
     found
 }
 
+/// When the promise that stood before `at` ended; none if there was none.
+fn promise_before(f: &Facts, section: u32, at: Ns) -> Option<Ns> {
+    let mut pieces = Vec::new();
+    let mut s = f.section(section).clone();
+    s.settle(section, f.extensions_of(section), f.model(), &mut pieces);
+    pieces.retain(|p| p.end <= at);
+    pieces.last().map(|p| p.end)
+}
+
 fn overrun_finding(f: &Facts, pair: Pair, blame: Blame) -> Finding {
     let (a, b) = (f.section(pair.a), f.section(pair.b));
-    let end = if a.promise_end <= a.ret {
-        "before it was answered".to_owned()
-    } else {
-        format!("at {}", seconds(a.promise_end))
-    };
+    let end = promise_before(f, pair.a, pair.from);
+    let end = end.map_or("before it was answered".to_owned(), |end| {
+        format!("at {}", seconds(end))
+    });
     let sentence = format!(
         "A ({}) went on with {} past its lease, which ended {end}: B ({}) was granted it at {}, and A believed until {}",
         f.names.text(a.client),

@@ -9,8 +9,8 @@
 //! unknown, and the exclusion stands under `service`.
 use crate::facts::{Facts, length, seconds};
 use crate::names::{NONE, Name};
-use crate::section::{Ended, NEVER, Ns};
-use crate::servers::{How, Loss, SeenKind, Stay};
+use crate::section::{Ended, Extension, NEVER, usable};
+use crate::servers::{How, Loss, SeenKind};
 use crate::verdict::Blame;
 
 /// The cause of one exclusion.
@@ -90,7 +90,7 @@ pub(crate) fn cause(f: &Facts, a: u32, b: u32) -> Cause {
             let Some(loss) = stay.loss.filter(|l| l.seen <= set) else {
                 continue;
             };
-            let found = loss_cause(f, victim, next, stay, loss);
+            let found = loss_cause(f, victim, next, loss);
             let rank = match &found.blame {
                 Blame::Service => 0,
                 Blame::Library(_) | Blame::Client(_) => 1,
@@ -104,7 +104,7 @@ pub(crate) fn cause(f: &Facts, a: u32, b: u32) -> Cause {
     best.map_or_else(Cause::unknown, |b| b.1)
 }
 
-fn loss_cause(f: &Facts, victim: u32, next: u32, stay: &Stay, loss: Loss) -> Cause {
+fn loss_cause(f: &Facts, victim: u32, next: u32, loss: Loss) -> Cause {
     let why = Why::Lost {
         victim,
         how: loss.how,
@@ -118,7 +118,7 @@ fn loss_cause(f: &Facts, victim: u32, next: u32, stay: &Stay, loss: Loss) -> Cau
     };
     match loss.how {
         How::Restarted | How::Flushed | How::Evicted => service,
-        How::Expired => expired_cause(f, victim, stay, loss).unwrap_or(service),
+        How::Expired => expired_cause(f, victim, loss).unwrap_or(service),
         How::Overwritten => {
             let mut c = Cause::library(f, "ownership", next, why, Some(loss.seen));
             c.culprits = vec![next];
@@ -132,33 +132,36 @@ fn loss_cause(f: &Facts, victim: u32, next: u32, stay: &Stay, loss: Loss) -> Cau
     }
 }
 
-/// A key that expired inside its holder's promise: by an extension that the node never applied?
-fn expired_cause(f: &Facts, victim: u32, stay: &Stay, loss: Loss) -> Option<Cause> {
+/// A key that expired inside its holder's promise: because the holder counts an extension that was none?
+fn expired_cause(f: &Facts, victim: u32, loss: Loss) -> Option<Cause> {
     let s = f.section(victim);
-    let base = s
-        .inv
-        .saturating_add(crate::section::usable(s.lease, f.model()));
-    let expired = f.servers.at(loss.seen);
-    if expired.at < base {
-        return None;
-    }
-    let confirmed = f.extensions_of(victim).iter();
-    let unapplied = confirmed
-        .filter(|e| e.ended == Ended::Ok && e.ret <= expired.at)
-        .any(|e| !applied(f, s.key, stay.node, e.inv, e.ret));
-    unapplied.then(|| {
+    let expired = f.servers.at(loss.seen).at;
+    let base = s.inv.saturating_add(usable(s.lease, f.model()));
+    let extensions = f.extensions_of(victim).iter();
+    let mut confirmed = extensions.filter(|e| e.ended == Ended::Ok);
+    let none = expired >= base && confirmed.any(|e| appliers(f, e) < f.model().quorum as usize);
+    none.then(|| {
         let why = Why::NotExtended { section: victim };
         Cause::library(f, "continuity", victim, why, Some(loss.seen))
     })
 }
 
-/// Whether a node shows anything that can be an extension of `key` in `[inv, ret]`.
-pub(crate) fn applied(f: &Facts, key: Name, node: Name, inv: Ns, ret: Ns) -> bool {
-    f.servers.blind(node, inv, ret)
-        || f.servers.between(key, inv, ret).any(|i| {
-            let s = f.servers.at(i);
-            s.node == node && matches!(s.kind, SeenKind::Expire | SeenKind::Set)
-        })
+/// The number of nodes that can at most have applied an extension: the section's value may have stood there when
+/// it was invoked, and the node shows something that can be the extension, or could not be seen.
+pub(crate) fn appliers(f: &Facts, e: &Extension) -> usize {
+    let s = f.section(e.section);
+    let stays = f.servers.stays(s.key, s.owner);
+    let may = |node: Name| {
+        let stay = stays.iter().find(|x| x.node == node);
+        let loss = stay.and_then(|x| x.loss);
+        let gone = loss.is_some_and(|l| l.how != How::Unseen && f.servers.at(l.seen).at < e.inv);
+        let shows = f.servers.between(s.key, e.inv, e.ret).any(|i| {
+            let seen = f.servers.at(i);
+            seen.node == node && matches!(seen.kind, SeenKind::Expire | SeenKind::Set)
+        });
+        !gone && (shows || f.servers.blind(node, e.inv, e.ret))
+    };
+    f.servers.nodes.iter().filter(|n| may(**n)).count()
 }
 
 fn deleted_cause(f: &Facts, victim: u32, loss: Loss, service: Cause) -> Cause {
@@ -202,7 +205,9 @@ pub(crate) fn blamed(f: &Facts, culprits: &[u32]) -> Option<Blame> {
 /// release is not explained by the removal of their own value from that node.
 pub(crate) fn culprits(f: &Facts, seen: u32, victim: u32) -> Vec<u32> {
     let del = f.servers.at(seen);
-    let mut found = f.releasing(del.key, del.not_before, del.at);
+    // The victim's value had been set by then, so its acquire had been invoked.
+    let earliest = del.not_before.max(f.section(victim).inv);
+    let mut found = f.releasing(del.key, earliest, del.at);
     found.retain(|i| {
         let s = f.section(*i);
         *i != victim && s.release != Ended::Fail && !removed_own(f, *i, del.node, seen)
@@ -210,7 +215,7 @@ pub(crate) fn culprits(f: &Facts, seen: u32, victim: u32) -> Vec<u32> {
     found
 }
 
-/// Whether the release of `section` removed its own value from `node`, by another event than `seen`.
+/// Whether the release of `section` removed its own value from `node`, or may have, by another event than `seen`.
 fn removed_own(f: &Facts, section: u32, node: Name, seen: u32) -> bool {
     let s = f.section(section);
     f.servers.stays(s.key, s.owner).iter().any(|stay| {
@@ -250,7 +255,8 @@ fn may_have_had(f: &Facts, section: u32, node: Name) -> bool {
     // A `set` whose value was gone again when it was read, or was read as a later one's, may be this one.
     f.servers.between(s.key, s.inv, s.ret).any(|i| {
         let e = f.servers.at(i);
-        e.node == node && e.kind == SeenKind::Set && !certain_label(f, i)
+        let written = matches!(e.kind, SeenKind::Set | SeenKind::Expire);
+        e.node == node && written && !certain_label(f, i)
     })
 }
 
@@ -282,7 +288,7 @@ pub(crate) fn because(f: &Facts, cause: &Cause, label: impl Fn(u32) -> String) -
         Why::NotExtended { section } => {
             let who = label(section);
             format!(
-                "{node} expired {who}'s key at {when}: it never applied the extension that {who} counts on"
+                "{node} expired {who}'s key at {when}, and no quorum applied the extension that {who} counts on"
             )
         }
         Why::OwnExtend { section } => {

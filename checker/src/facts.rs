@@ -237,7 +237,9 @@ impl Facts {
 
     /// ε = 1 s + the sum of recorded stalls + the session's granularity.
     pub(crate) fn epsilon(&self) -> Ns {
-        1_000_000_000 + self.faults.stalled() + self.model().grain_ms * 1_000_000
+        1_000_000_000u64
+            .saturating_add(self.faults.stalled())
+            .saturating_add(self.model().grain_ms.saturating_mul(1_000_000))
     }
 }
 

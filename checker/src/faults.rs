@@ -127,7 +127,11 @@ impl Faults {
 
     /// Sum of all stalls.
     pub(crate) fn stalled(&self) -> Ns {
-        self.stalls.iter().map(|(from, to)| to - from).sum()
+        let lengths = self
+            .stalls
+            .iter()
+            .map(|(from, to)| to.saturating_sub(*from));
+        lengths.fold(0, Ns::saturating_add)
     }
 
     /// Whether the machine stood still at some time in `[from, to]`.

@@ -233,6 +233,13 @@ impl Servers {
         down
     }
 
+    /// Whether the node was seen to have restarted at some time in `[from, to]`.
+    pub(crate) fn restarted(&self, node: Name, from: Ns, to: Ns) -> bool {
+        self.of_nodes.iter().map(|i| self.at(*i)).any(|e| {
+            e.node == node && e.kind == SeenKind::Restarted && e.at >= from && e.not_before <= to
+        })
+    }
+
     /// Where and how long the value `owner` of `key` stood: one stay a node, the last `set` of it counts.
     pub(crate) fn stays(&self, key: Name, owner: Name) -> Vec<Stay> {
         let mut stays: Vec<Stay> = Vec::new();
@@ -290,7 +297,9 @@ impl Servers {
                     gone = None;
                     continue;
                 }
-                SeenKind::Set | SeenKind::Value if s.owner == NONE && gone.is_none() => continue,
+                SeenKind::Value if s.owner == NONE => continue,
+                // Another value, or the same one again: it was not read.
+                SeenKind::Set if s.owner == NONE => How::Unseen,
                 SeenKind::Set | SeenKind::Value => match (doubt, gone) {
                     (Some(doubt), _) => return Some(doubt),
                     (None, Some(seen)) => {

@@ -4,7 +4,7 @@
 //! Owns the rules on `extend`. Exclusions that come of a false extension are found by `blame`.
 use super::{Answer, CheckInfo, exclusions};
 use crate::analysis::{Analysis, finding};
-use crate::blame::applied;
+use crate::blame::appliers;
 use crate::facts::{Facts, seconds};
 use crate::section::{Ended, Extension, usable};
 use crate::verdict::{Blame, Class};
@@ -90,10 +90,7 @@ fn unapplied(f: &Facts, e: &Extension) -> Option<String> {
     if !known || f.servers.sets_of(s.owner).next().is_none() {
         return None;
     }
-    let nodes = f.servers.nodes.iter();
-    let applied = nodes
-        .filter(|n| applied(f, s.key, **n, e.inv, e.ret))
-        .count();
+    let applied = appliers(f, e);
     (applied < model.quorum as usize).then(|| {
         format!(
             "at most {applied} of {} nodes applied it, {} needed",

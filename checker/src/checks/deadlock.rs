@@ -81,7 +81,7 @@ enum Stuck {
 fn bound(f: &Facts) -> Ns {
     let model = f.model();
     let ttl = model.ttl_ms.unwrap_or(0);
-    (ttl + model.retry_ms)
+    (ttl.saturating_add(model.retry_ms))
         .saturating_mul(1_000_000)
         .saturating_add(f.epsilon())
 }

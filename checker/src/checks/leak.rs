@@ -40,11 +40,9 @@ fn run(a: &mut Analysis) -> Answer {
         match s.kind {
             SeenKind::Set | SeenKind::Expire => {
                 let before = keys.get(&place).copied();
-                let owner = if s.owner == NONE {
-                    before.map_or(NONE, |k| k.owner)
-                } else {
-                    s.owner
-                };
+                // A key keeps its value when it is re-timed.
+                let kept = before.filter(|_| s.kind == SeenKind::Expire && s.owner == NONE);
+                let owner = kept.map_or(s.owner, |k| k.owner);
                 let set = Key {
                     owner,
                     timed: s.at,
@@ -82,7 +80,8 @@ fn read(f: &Facts, k: &mut Key, s: &Seen, found: &mut Found) {
         return;
     }
     let owner = f.owned_by(s.owner);
-    let what = if s.pttl_ms == -1 {
+    let endless = s.pttl_ms == -1;
+    let what = if endless {
         if !k.endless {
             k.endless = true;
             return;
@@ -127,7 +126,9 @@ fn read(f: &Facts, k: &mut Key, s: &Seen, found: &mut Found) {
             f.names.text(s.node),
             seconds(s.at)
         );
-        let blame = by.map_or(Blame::Unknown, |c| Blame::Library(c.to_owned()));
+        // The one that set it without a time to live is at fault; why a time to live was not kept, no event tells.
+        let blame = by.filter(|_| endless);
+        let blame = blame.map_or(Blame::Unknown, |c| Blame::Library(c.to_owned()));
         let mut found = finding(f, "leak", blame, s.at, &sections, sentence);
         found.key = Some(f.names.text(s.key).to_owned());
         found

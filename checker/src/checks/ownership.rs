@@ -1,7 +1,8 @@
 //! No command of one holder changes a key that carries another's grant.
 //!
-//! Owns the reading of `del` events against releases under way. What is certain: the key carried B's value, B's
-//! grant had returned, B had not begun to release or to extend, and another's release was at work.
+//! Owns the reading of `del` events against releases under way. What is certain: the key carried B's value, B still
+//! held and had no release or extension at work (one that failed for certain did nothing), and another's release was
+//! at work that did not remove that other's own value.
 use super::{Answer, CheckInfo, exclusions, no_evidence};
 use crate::analysis::{Analysis, Found, finding};
 use crate::blame::{blamed, certain_label, culprits};
@@ -65,14 +66,20 @@ fn removals(a: &Analysis, found: &mut Found) {
     }
 }
 
-/// The section whose value a `set` put there, if that is certain at the time of a later event: its grant had
-/// returned before, it still believed after, and no command of its own was at work.
+/// The section whose value a `set` put there, if at the time of a later event that is certain, it still believed,
+/// and no command of its own was at work.
 fn certain_owner(f: &Facts, set: u32, event: u32) -> Option<u32> {
     let (s, e) = (f.servers.at(set), f.servers.at(event));
     let owner = f.owned_by(s.owner).filter(|_| certain_label(f, set))?;
     let b = f.section(owner);
-    let settled = b.key == s.key && b.ret <= e.not_before && e.at < b.belief_end;
-    let busy = b.releasing(e.not_before, e.at)
+    // A release that failed for certain removed nothing.
+    let (end, releasing) = if b.release == Ended::Fail {
+        (b.over.min(b.release_ret), false)
+    } else {
+        (b.belief_end, b.releasing(e.not_before, e.at))
+    };
+    let settled = b.key == s.key && e.at < end;
+    let busy = releasing
         || f.extensions_of(owner).iter().any(|x| {
             // An extension without an answer may still be under way.
             x.inv <= e.at && x.ret >= e.not_before
@@ -93,14 +100,19 @@ fn deleted(f: &Facts, set: u32, del: u32, found: &mut Found) {
         let (b, key) = (f.section(owner), f.names.text(e.key));
         let a = f.section(by[0]);
         let lease = if a.promise_end < a.release_inv {
-            format!(", whose promise had ended at {},", seconds(a.promise_end))
+            format!(", whose promise had ended at {}", seconds(a.promise_end))
         } else {
             String::new()
         };
-        let others = if by.len() > 1 { " (or of another whose release was under way)" } else { "" };
+        let others = if by.len() > 1 {
+            " (or of another whose release was under way)"
+        } else {
+            ""
+        };
         let sentence = format!(
-            "the release of A ({}){others}{lease} deleted {key} on {} at {} while it carried the grant of B ({}), made at {}",
+            "the release of A ({}){others}{lease}, begun at {}, deleted {key} on {} at {} while it carried the grant of B ({}), made at {}",
             f.names.text(a.client),
+            seconds(a.release_inv),
             f.names.text(e.node),
             seconds(e.at),
             f.names.text(b.client),

@@ -62,7 +62,11 @@ fn released(f: &Facts, i: u32, found: &mut Found) {
         return;
     }
     let reads = f.servers.reads_of(s.owner).map(|p| f.servers.at(p));
-    let reads = reads.filter(|e| e.key == s.key && e.not_before > s.release_ret);
+    let reads = reads.filter(|e| {
+        // A server that restarted may have lost the removal, and no library can help that.
+        let restarted = || f.servers.restarted(e.node, s.release_inv, e.at);
+        e.key == s.key && e.not_before > s.release_ret && !restarted()
+    });
     let mut nodes: Vec<u32> = reads.map(|e| e.node).collect();
     nodes.sort_unstable();
     nodes.dedup();
