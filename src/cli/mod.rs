@@ -1,2 +1,86 @@
-//! Arguments to one typed command each; exit codes.
+//! The command line: arguments become one typed command each, and each command ends in an exit code.
+//!
+//! Owns arguments, help texts, exit codes and what is written where (data on stdout, words on stderr). Must not know
+//! how anything works.
+mod check;
+mod clean;
 pub mod doctor;
+mod doctor_command;
+mod exit;
+mod list;
+mod run;
+mod say;
+mod schema;
+mod signals;
+
+pub use exit::Exit;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// A Jepsen-style chaos test harness for distributed locks: can two clients hold this lock at once, why, how often,
+/// and what does it damage?
+#[derive(Debug, Parser)]
+#[command(name = "fencepost", version, max_term_width = 100, after_help = EXIT_CODES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 as expected; 1 not as expected, in either direction; 2 unknown; 64 what the user gave;
+69 what is missing (engine, image, port, disk); 70 a defect of fencepost; 130 and 143 after a signal.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a workload file: servers, clients and faults are real; then check and report.
+    ///
+    /// A workload file is code (it starts commands and stops nodes): run only files that you trust.
+    Run(run::Args),
+    /// Judge one or more histories, from wherever they are.
+    Check(check::Args),
+    /// Show what is possible on this machine, by which route, or why not.
+    Doctor(doctor_command::Args),
+    /// Remove what dead runs left behind: containers, networks, processes, folders.
+    Clean(clean::Args),
+    /// List locks, faults, topologies, checks or workloads.
+    List(list::Args),
+    /// Print the JSON schema of a file format.
+    Schema(schema::Args),
+    /// Serve a built-in lock through the client protocol on stdin and stdout.
+    #[command(hide = true)]
+    Client(Rest),
+    /// Remove a run's leftovers once its harness is gone.
+    #[command(hide = true)]
+    Reaper(Rest),
+}
+
+/// Words that a hidden command reads by itself.
+#[derive(Debug, clap::Args)]
+struct Rest {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<String>,
+}
+
+/// Parses the command line and runs the command.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version go to stdout with 0; everything else is the user's mistake.
+            let _ = error.print();
+            return if error.use_stderr() { Exit::Usage } else { Exit::Ok }.into();
+        }
+    };
+    let exit = match cli.command {
+        Command::Run(args) => run::main(&args),
+        Command::Check(args) => check::main(&args),
+        Command::Doctor(args) => doctor_command::main(&args),
+        Command::Clean(args) => clean::main(&args),
+        Command::List(args) => list::main(&args),
+        Command::Schema(args) => schema::main(&args),
+        Command::Client(rest) => return crate::client::builtin::main(rest.words),
+        Command::Reaper(rest) => return crate::reaper::main(rest.words),
+    };
+    exit.into()
+}

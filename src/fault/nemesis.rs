@@ -3,7 +3,7 @@
 //! Owns when a fault happens. Must not know how. One task a planned fault, all on the run's own thread.
 use super::world::Step;
 use super::{Fault, World, resolve};
-use crate::plan::When;
+use crate::plan::{FaultKind, When};
 use crate::run::board::{Hit, Hold, Scope};
 use fencepost_checker::event::phase;
 use rand::Rng;
@@ -77,6 +77,23 @@ impl Nemesis {
     }
 }
 
+/// Whether the fault is made at once, so that the worker that triggered it may be held up until it is made.
+fn instant(kind: FaultKind) -> bool {
+    match kind {
+        FaultKind::ClientPause
+        | FaultKind::ClientKill
+        | FaultKind::ClientRestart
+        | FaultKind::SlowWork
+        | FaultKind::ResourceDelay => true,
+        FaultKind::NodePause
+        | FaultKind::NodeKill
+        | FaultKind::NodeRestart
+        | FaultKind::Partition
+        | FaultKind::Latency
+        | FaultKind::QuorumThin => false,
+    }
+}
+
 impl Planned {
     async fn live(mut self) {
         let repeats = matches!(self.world.plan.faults[self.number as usize].when, When::Every(_));
@@ -128,12 +145,15 @@ impl Planned {
 
     async fn happen(&mut self, hit: Option<Hit>) {
         let world = self.world.clone();
-        let (hold, gate) = hit.map_or((None, None), |hit| (Some(hit.hold), Some(hit.gate)));
+        let (hold, mut gate) = hit.map_or((None, None), |hit| (Some(hit.hold), Some(hit.gate)));
         let plan = &world.plan.faults[self.number as usize];
-        let mut fault = match self.resolved(hold.as_ref()).await {
+        let mut fault = match self.resolved(hold.as_ref(), &mut gate).await {
             Ok(fault) => fault,
             Err(why) => return self.step(phase::NO_BITE, None, Some(&why)),
         };
+        if !instant(plan.kind) {
+            drop(gate.take());
+        }
         self.step(phase::INJECT, Some(&*fault), None);
         if let Err(why) = fault.inject(&world).await {
             self.step(phase::NO_BITE, Some(&*fault), Some(&why));
@@ -158,14 +178,22 @@ impl Planned {
         self.undo(fault).await;
     }
 
-    /// A role may be empty for a moment (nobody holds just now): waits for it as long as the load goes on.
-    async fn resolved(&mut self, hold: Option<&Hold>) -> Result<Box<dyn Fault>, String> {
+    /// A role may be empty for a moment (nobody holds just now): waits for it as long as the load goes on, but lets
+    /// the worker that pulled the trigger go on then.
+    async fn resolved(
+        &mut self,
+        hold: Option<&Hold>,
+        gate: &mut Option<oneshot::Sender<()>>,
+    ) -> Result<Box<dyn Fault>, String> {
         let plan = &self.world.plan.faults[self.number as usize];
         loop {
             match resolve(plan, hold, &self.world).await {
                 Ok(fault) => return Ok(fault),
                 Err(why) if *self.over.borrow() => return Err(why),
-                Err(_) => tokio::time::sleep(Duration::from_millis(2)).await,
+                Err(_) => {
+                    drop(gate.take());
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
             }
         }
     }

@@ -92,8 +92,7 @@ pub(super) fn thin(plan: &FaultPlan, hold: Option<&Hold>, world: &World) -> Resu
 async fn quorum_edge(hold: Option<&Hold>, world: &World) -> Result<usize, String> {
     let hold = hold.cloned().or_else(|| world.board.holder()).ok_or("nobody holds the lock")?;
     let owner = hold.owner.ok_or("the library does not tell its owner value")?;
-    let key = format!("{}{}", world.prefix, hold.key);
-    let ask = |node| world.observer.get(node, &key, PROBE);
+    let ask = |node| world.observer.get(node, &hold.key, PROBE);
     let values = futures_util::future::join_all((0..world.cluster.node_count()).map(ask)).await;
     let holds = |value: &Option<(Option<String>, i64)>| {
         value.as_ref().is_some_and(|(value, _)| value.as_deref() == Some(owner.as_str()))

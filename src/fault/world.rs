@@ -29,8 +29,6 @@ pub struct World {
     pub observer: Rc<Observer>,
     /// Who holds, who waits.
     pub board: Rc<Board>,
-    /// What each server-side key of this run begins with.
-    pub prefix: String,
     /// The stream `faults` of the seed.
     pub random: RefCell<Xoshiro256PlusPlus>,
 }

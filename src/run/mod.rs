@@ -25,7 +25,7 @@ use board::Board;
 use clients::{Clients, Recipe};
 use fencepost_checker::{Event, EventType, Header, Model, Process, Value, Verdict};
 use grants::Grants;
-use recorder::{Recorder, StripPrefix};
+use recorder::Recorder;
 use session::Session;
 use shared::Shared;
 use std::cell::RefCell;
@@ -123,9 +123,8 @@ impl Stage {
         let recorder = Recorder::create(&history, &header(&plan, versions))
             .map_err(|source| RunError::Results { path: dir.to_owned(), source })?;
         let writer = tokio::task::spawn_local(recorder.clone().write_out());
-        let strip = Rc::new(StripPrefix { inner: recorder.clone(), prefix: prefix.to_owned() });
         let nodes = Rc::new(ClusterNodes(session.cluster.clone()));
-        let observer = Rc::new(Observer::start(nodes, prefix.to_owned(), clock, strip).await?);
+        let observer = Rc::new(Observer::start(nodes, prefix.to_owned(), clock, Rc::new(recorder.clone())).await?);
         let control = (plan.lock.name.as_deref() == Some("perfect")).then(|| Rc::new(Grants::default()));
         let reaper = session.reaper.clone();
         let recipe = recipe(&plan, &session.cluster, prefix, dir);
@@ -143,7 +142,6 @@ impl Stage {
             clients,
             observer,
             board,
-            prefix: prefix.to_owned(),
         };
         let hiccups = Hiccups::start(clock, Rc::new(recorder));
         Ok(Self { world: Rc::new(world), shared: Rc::new(shared), hiccups, writer })

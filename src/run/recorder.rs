@@ -108,22 +108,3 @@ impl Sink for Recorder {
         self.0.dirty.notify_one();
     }
 }
-
-/// Takes a run's key prefix off the keys that the observer reports, so that the history names one lock one way.
-pub struct StripPrefix {
-    /// Where the events go.
-    pub inner: Recorder,
-    /// What each server-side key of the run begins with.
-    pub prefix: String,
-}
-
-impl Sink for StripPrefix {
-    fn emit(&self, mut event: Event<'_>) {
-        if let Some(key) = &event.key
-            && let Some(bare) = key.strip_prefix(self.prefix.as_str())
-        {
-            event.key = Some(bare.to_owned().into());
-        }
-        self.inner.emit(event);
-    }
-}
