@@ -205,8 +205,8 @@ pub const KEEPERS: &[(&str, &[&str], &str)] = &[
     ),
     (
         "bollard",
-        &["src/cluster", "src/reaper"],
-        "the engine is spoken to where nodes are started and where they are removed",
+        &["src/cluster", "src/reaper", "src/cli/doctor"],
+        "the engine is spoken to where nodes are started, removed, and where its state is told",
     ),
     ("quick_junit", &["src/report"], "one renderer a format"),
 ];
