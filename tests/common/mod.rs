@@ -166,7 +166,7 @@ pub async fn life(backend: Backend, image: &str, reach: Reach) {
     cluster.save_logs(logs.path()).await;
     let log = std::fs::read_to_string(logs.path().join("n1.log")).unwrap();
     assert!(
-        log.matches("Ready to accept connections").count() >= 3,
+        log.matches("is starting").count() >= 3,
         "three starts: {log}"
     );
     assert!(
