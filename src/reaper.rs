@@ -1,12 +1,17 @@
 //! Removes what a run started, however the harness ends. (Another room fills this file.)
 
 /// Held by the harness.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Reaper;
 
 impl Reaper {
     /// Start it for a run.
     pub fn start(_run: &str) -> std::io::Result<Reaper> {
+        Ok(Reaper)
+    }
+
+    /// As `start`, for programs that are not fencepost itself.
+    pub fn start_with(_executable: &std::path::Path, _run: &str) -> std::io::Result<Reaper> {
         Ok(Reaper)
     }
 

@@ -147,11 +147,16 @@ pub enum Notice {
 }
 
 /// One client process. Clones are the same client; when the last is gone, its process group is killed.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ClientProcess(Rc<Handle>);
 
-#[derive(Debug)]
 struct Handle(Rc<Inner>);
+
+impl std::fmt::Debug for ClientProcess {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ClientProcess({}, pid {})", self.name(), self.pid())
+    }
+}
 
 impl Drop for Handle {
     fn drop(&mut self) {
@@ -172,7 +177,6 @@ pub(super) enum Waiting {
 }
 
 /// What the tasks of one client share.
-#[derive(Debug)]
 pub(super) struct Inner {
     pub(super) name: String,
     pub(super) pid: i32,
@@ -191,6 +195,7 @@ pub(super) struct Inner {
     pub(super) ended: watch::Sender<Option<String>>,
     misbehaved: Cell<u32>,
     log: PathBuf,
+    pub(super) reaper: Reaper,
 }
 
 impl ClientProcess {
@@ -219,6 +224,7 @@ impl ClientProcess {
             ended: watch::Sender::new(None),
             misbehaved: Cell::new(0),
             log: spec.log,
+            reaper: reaper.clone(),
         });
         supervise::serve(&inner, started);
         Ok(Self(Rc::new(Handle(inner))))

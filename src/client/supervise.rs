@@ -116,6 +116,7 @@ async fn reap(inner: Rc<Inner>, mut child: Child) {
     let at = inner.clock.now();
     // A fork of it may live on; the group keeps its number until all of it is gone.
     let _ = signals::group(inner.pid, nix::sys::signal::Signal::SIGKILL);
+    inner.reaper.forget_group(inner.pid);
     inner.close_input();
     inner.ended.send_replace(Some(status.clone()));
     let client = inner.name.clone();
