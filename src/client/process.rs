@@ -191,6 +191,8 @@ pub(super) struct Inner {
     pub(super) out_more: Notify,
     /// Its pipes are of no more use: nothing can be asked.
     pub(super) closed: Cell<bool>,
+    /// It was asked to end: that its pipes close is no misbehaviour.
+    pub(super) leaving: Cell<bool>,
     /// Its end; the text is the status.
     pub(super) ended: watch::Sender<Option<String>>,
     misbehaved: Cell<u32>,
@@ -221,6 +223,7 @@ impl ClientProcess {
             writing: Cell::new(0),
             out_more: Notify::new(),
             closed: Cell::new(false),
+            leaving: Cell::new(false),
             ended: watch::Sender::new(None),
             misbehaved: Cell::new(0),
             log: spec.log,
@@ -341,6 +344,7 @@ impl ClientProcess {
     /// at once.
     pub async fn shutdown(&self, grace: Duration) {
         let inner = self.inner();
+        inner.leaving.set(true);
         if self.alive() && self.state() == ProcState::Running {
             let _ = tokio::time::timeout(grace, async {
                 self.request(Request::Close, grace).await;
