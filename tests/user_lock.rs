@@ -77,7 +77,6 @@ fn main() -> ExitCode {
     }
     run(serves());
     run(refuses_init());
-    println!("user_lock: ok");
     ExitCode::SUCCESS
 }
 

@@ -147,11 +147,16 @@ pub enum Notice {
 }
 
 /// One client process. Clones are the same client; when the last is gone, its process group is killed.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ClientProcess(Rc<Handle>);
 
-#[derive(Debug)]
 struct Handle(Rc<Inner>);
+
+impl std::fmt::Debug for ClientProcess {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ClientProcess({}, pid {})", self.name(), self.pid())
+    }
+}
 
 impl Drop for Handle {
     fn drop(&mut self) {
@@ -172,7 +177,6 @@ pub(super) enum Waiting {
 }
 
 /// What the tasks of one client share.
-#[derive(Debug)]
 pub(super) struct Inner {
     pub(super) name: String,
     pub(super) pid: i32,
@@ -187,10 +191,13 @@ pub(super) struct Inner {
     pub(super) out_more: Notify,
     /// Its pipes are of no more use: nothing can be asked.
     pub(super) closed: Cell<bool>,
+    /// It was asked to end: that its pipes close is no misbehaviour.
+    pub(super) leaving: Cell<bool>,
     /// Its end; the text is the status.
     pub(super) ended: watch::Sender<Option<String>>,
     misbehaved: Cell<u32>,
     log: PathBuf,
+    pub(super) reaper: Reaper,
 }
 
 impl ClientProcess {
@@ -216,9 +223,11 @@ impl ClientProcess {
             writing: Cell::new(0),
             out_more: Notify::new(),
             closed: Cell::new(false),
+            leaving: Cell::new(false),
             ended: watch::Sender::new(None),
             misbehaved: Cell::new(0),
             log: spec.log,
+            reaper: reaper.clone(),
         });
         supervise::serve(&inner, started);
         Ok(Self(Rc::new(Handle(inner))))
@@ -335,6 +344,7 @@ impl ClientProcess {
     /// at once.
     pub async fn shutdown(&self, grace: Duration) {
         let inner = self.inner();
+        inner.leaving.set(true);
         if self.alive() && self.state() == ProcState::Running {
             let _ = tokio::time::timeout(grace, async {
                 self.request(Request::Close, grace).await;

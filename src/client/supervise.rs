@@ -116,6 +116,7 @@ async fn reap(inner: Rc<Inner>, mut child: Child) {
     let at = inner.clock.now();
     // A fork of it may live on; the group keeps its number until all of it is gone.
     let _ = signals::group(inner.pid, nix::sys::signal::Signal::SIGKILL);
+    inner.reaper.forget_group(inner.pid);
     inner.close_input();
     inner.ended.send_replace(Some(status.clone()));
     let client = inner.name.clone();
@@ -158,12 +159,12 @@ async fn ended(inner: &Inner) {
 
 /// Whether the client ends within a moment: a closed pipe is then no misbehaviour of its own.
 async fn ends_soon(inner: &Inner) -> bool {
-    let moment = Duration::from_millis(200);
+    let moment = Duration::from_secs(1);
     tokio::time::timeout(moment, ended(inner)).await.is_ok()
 }
 
 async fn input_closed(inner: &Inner) {
-    let expected = inner.closed.replace(true);
+    let expected = inner.closed.replace(true) || inner.leaving.get();
     let at = inner.clock.now();
     if !ends_soon(inner).await && !expected {
         inner.tell(at, "closed its standard input and lives on");
@@ -210,7 +211,7 @@ async fn read(inner: Rc<Inner>, pipe: pipe::Receiver) {
         }
     }
     let at = inner.clock.now();
-    let expected = inner.closed.get();
+    let expected = inner.closed.get() || inner.leaving.get();
     inner.fail_all();
     if !ends_soon(&inner).await && !expected {
         inner.tell(at, "closed its standard output and lives on");

@@ -7,6 +7,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -109,8 +110,7 @@ impl Client {
             log: dir.path().join("c1.log"),
             dir: root(),
         };
-        let reaper = Reaper::start("test").expect("a reaper");
-        let process = ClientProcess::spawn(spec, clock, &reaper, sender).expect("it starts");
+        let process = ClientProcess::spawn(spec, clock, reaper(), sender).expect("it starts");
         Client {
             process,
             notices,
@@ -193,6 +193,16 @@ impl Client {
     pub fn log(&self) -> PathBuf {
         self.dir.path().join("c1.log")
     }
+}
+
+/// One reaper for all tests of this process; it ends what is left when the process ends.
+pub fn reaper() -> &'static Reaper {
+    static REAPER: OnceLock<Reaper> = OnceLock::new();
+    REAPER.get_or_init(|| {
+        let fencepost = Path::new(env!("CARGO_BIN_EXE_fencepost"));
+        let run = format!("client-test-{}", std::process::id());
+        Reaper::start_with(fencepost, &run).expect("a reaper")
+    })
 }
 
 pub fn acquire(worker: u32, key: &str) -> Request {
