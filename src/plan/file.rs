@@ -111,14 +111,15 @@ pub fn parse(file: &str, stem: &str, text: &str, over: &Overrides) -> Result<Vec
     Ok(plans)
 }
 
-/// The comment at the head of the file, line by line, with the file's own name taken off its front.
+/// The first paragraph of the comment at the head of the file, with the file's own name taken off its front.
 fn head_comment(text: &str) -> String {
     let lines: Vec<&str> = text
         .lines()
         .map_while(|l| l.strip_prefix('#'))
         .map(str::trim)
+        .take_while(|l| !l.is_empty())
         .collect();
-    let all = lines.join("\n");
+    let all = lines.join(" ");
     match all.split_once(".toml:") {
         Some((name, rest)) if !name.contains(' ') => rest.trim().to_owned(),
         _ => all.trim().to_owned(),

@@ -193,8 +193,10 @@ fn files_that_are_none() {
 
 #[test]
 fn defaults_are_filled_in() {
-    let plan = one("# w.toml: what it shows\n# in two lines\n\nlock = { name = \"set-nx-lua\" }");
-    assert_eq!(plan.about, "what it shows\nin two lines");
+    let plan = one(
+        "# w.toml: what it shows\n# in two lines\n#\n# and why\n\nlock = { name = \"set-nx-lua\" }",
+    );
+    assert_eq!(plan.about, "what it shows in two lines");
     insta::assert_snapshot!(plan.to_toml());
 }
 
@@ -320,7 +322,7 @@ fn table_of_workloads() -> String {
     for path in workloads() {
         let plans = load(&path, &Overrides::default()).map_err(|e| e.render(100, false));
         let plans = plans.unwrap_or_else(|e| panic!("{e}"));
-        let title = plans[0].about.lines().next().unwrap_or_default().to_owned();
+        let title = plans[0].about.clone();
         let locks: Vec<&str> = plans
             .iter()
             .filter_map(|p| p.lock.name.as_deref())
