@@ -130,6 +130,14 @@ fn bands(
                 .map_or_else(String::new, |ns| format!("{} ms", number(ns as f64 / 1e6))),
         });
     }
+    if finding.overlap_ns.is_none() {
+        bands.push(Band {
+            label: clip(&finding.check, LABEL_MAX),
+            spans: Vec::new(),
+            points: vec![(finding.at, Glyph::Found)],
+            note: String::new(),
+        });
+    }
     let injections = faults
         .iter()
         .flat_map(|f| f.injections.iter().map(move |i| (f, i)));
@@ -422,6 +430,17 @@ mod tests {
         f.sections.clear();
         f.evidence.clear();
         assert!(plain(&f, 80, true).is_empty());
+    }
+
+    #[test]
+    fn a_finding_that_is_no_overlap_is_marked_where_it_is_found() {
+        let [_, f] = findings();
+        let lines = plain(&f, 80, true);
+        let row = lines
+            .iter()
+            .find(|l| l.starts_with("ownership "))
+            .map(|l| l.trim_end());
+        assert!(row.is_some_and(|l| l.ends_with('▲')), "{lines:#?}");
     }
 
     #[test]
