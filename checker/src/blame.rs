@@ -118,7 +118,7 @@ fn loss_cause(f: &Facts, victim: u32, next: u32, loss: Loss) -> Cause {
     };
     match loss.how {
         How::Restarted | How::Flushed | How::Evicted => service,
-        How::Expired => expired_cause(f, victim, loss).unwrap_or(service),
+        How::Expired => expired_cause(f, victim, loss, service),
         How::Overwritten => {
             let mut c = Cause::library(f, "ownership", next, why, Some(loss.seen));
             c.culprits = vec![next];
@@ -132,18 +132,34 @@ fn loss_cause(f: &Facts, victim: u32, next: u32, loss: Loss) -> Cause {
     }
 }
 
-/// A key that expired inside its holder's promise: because the holder counts an extension that was none?
-fn expired_cause(f: &Facts, victim: u32, loss: Loss) -> Option<Cause> {
+/// A key that expired inside its holder's promise: before its time, or because the holder counts an extension that
+/// was none? Where that cannot be told, the blame is unknown.
+fn expired_cause(f: &Facts, victim: u32, loss: Loss, service: Cause) -> Cause {
     let s = f.section(victim);
-    let expired = f.servers.at(loss.seen).at;
+    let expired = f.servers.at(loss.seen);
     let base = s.inv.saturating_add(usable(s.lease, f.model()));
-    let extensions = f.extensions_of(victim).iter();
-    let mut confirmed = extensions.filter(|e| e.ended == Ended::Ok);
-    let none = expired >= base && confirmed.any(|e| appliers(f, e) < f.model().quorum as usize);
-    none.then(|| {
+    if expired.at < base {
+        return service;
+    }
+    let extensions = f.extensions_of(victim);
+    let mut confirmed = extensions.iter().filter(|e| e.ended == Ended::Ok);
+    if confirmed.any(|e| appliers(f, e) < f.model().quorum as usize) {
         let why = Why::NotExtended { section: victim };
-        Cause::library(f, "continuity", victim, why, Some(loss.seen))
-    })
+        return Cause::library(f, "continuity", victim, why, Some(loss.seen));
+    }
+    // One event an extension: all of them were applied here.
+    let begun = extensions.iter().filter(|e| e.inv <= expired.at).count();
+    let shown = f.servers.between(s.key, s.inv, expired.at).filter(|i| {
+        let e = f.servers.at(*i);
+        *i < loss.seen && e.node == expired.node && e.kind == SeenKind::Expire && e.owner == s.owner
+    });
+    if shown.count() >= begun {
+        return service;
+    }
+    Cause {
+        blame: Blame::Unknown,
+        ..service
+    }
 }
 
 /// The number of nodes that can at most have applied an extension: the section's value may have stood there when
@@ -157,7 +173,8 @@ pub(crate) fn appliers(f: &Facts, e: &Extension) -> usize {
         let gone = loss.is_some_and(|l| l.how != How::Unseen && f.servers.at(l.seen).at < e.inv);
         let shows = f.servers.between(s.key, e.inv, e.ret).any(|i| {
             let seen = f.servers.at(i);
-            seen.node == node && matches!(seen.kind, SeenKind::Expire | SeenKind::Set)
+            let mine = seen.owner == s.owner || seen.owner == NONE;
+            seen.node == node && mine && matches!(seen.kind, SeenKind::Expire | SeenKind::Set)
         });
         !gone && (shows || f.servers.blind(node, e.inv, e.ret))
     };
@@ -210,7 +227,7 @@ pub(crate) fn culprits(f: &Facts, seen: u32, victim: u32) -> Vec<u32> {
     let mut found = f.releasing(del.key, earliest, del.at);
     found.retain(|i| {
         let s = f.section(*i);
-        *i != victim && s.release != Ended::Fail && !removed_own(f, *i, del.node, seen)
+        *i != victim && !f.removed_nothing(s) && !removed_own(f, *i, del.node, seen)
     });
     found
 }

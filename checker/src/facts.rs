@@ -4,7 +4,7 @@
 use crate::faults::Faults;
 use crate::model::{Header, Model};
 use crate::names::{NONE, Name, Names};
-use crate::section::{Extension, NEVER, NO_SECTION, NO_TOKEN, Ns, Piece, Section};
+use crate::section::{Ended, Extension, NEVER, NO_SECTION, NO_TOKEN, Ns, Piece, Section};
 use crate::servers::Servers;
 use crate::verdict::SectionView;
 use std::collections::{BTreeMap, HashMap};
@@ -216,6 +216,12 @@ impl Facts {
         found.sort_unstable();
         found.dedup();
         found
+    }
+
+    /// Whether the section's release is known to have removed nothing: its failure says that on one node only; of
+    /// several, some may have removed the key all the same.
+    pub(crate) fn removed_nothing(&self, s: &Section) -> bool {
+        s.release == Ended::Fail && self.model().nodes <= 1
     }
 
     /// How a finding shows a section.

@@ -72,8 +72,7 @@ fn certain_owner(f: &Facts, set: u32, event: u32) -> Option<u32> {
     let (s, e) = (f.servers.at(set), f.servers.at(event));
     let owner = f.owned_by(s.owner).filter(|_| certain_label(f, set))?;
     let b = f.section(owner);
-    // A release that failed for certain removed nothing.
-    let (end, releasing) = if b.release == Ended::Fail {
+    let (end, releasing) = if f.removed_nothing(b) {
         (b.over.min(b.release_ret), false)
     } else {
         (b.belief_end, b.releasing(e.not_before, e.at))
