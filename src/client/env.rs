@@ -3,6 +3,7 @@
 //! Owns [`WorkerEnv`], one a worker. Must not know any lock. Commands go to `resp`.
 use crate::lock::{CallError, Cmd, Cut, Env, Reply, Script, ScriptId, ms};
 use crate::resp::{Break, Resp, RespError};
+use futures_util::future::Either;
 use rand::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use redis::Value;
@@ -100,6 +101,30 @@ impl WorkerEnv {
     }
 }
 
+impl WorkerEnv {
+    /// Runs a script by its hash and, where the server does not know it (it was restarted), by its text. That goes on
+    /// when the caller gives up: an unlock that nobody waits for must still arrive, or the key stays for its whole TTL.
+    fn run(
+        &self,
+        node: usize,
+        script: Script<'_>,
+    ) -> impl Future<Output = Result<Reply, CallError>> + use<> {
+        let answer = self.links[node].call(&self.script(script, true));
+        let text = self.script(script, false);
+        let links = self.links.clone();
+        let task = tokio::task::spawn_local(async move {
+            match reply(answer.await) {
+                // A definite refusal: nothing was executed, so the text may follow.
+                Err(CallError::Server(word)) if word == "NOSCRIPT" => {
+                    reply(links[node].call(&text).await)
+                }
+                answer => answer,
+            }
+        });
+        async move { task.await.unwrap_or(Err(CallError::Unknown(Cut::Reset))) }
+    }
+}
+
 impl Env for WorkerEnv {
     fn now(&self) -> Duration {
         self.shared.start.elapsed()
@@ -110,7 +135,6 @@ impl Env for WorkerEnv {
     }
 
     fn call(&self, node: usize, cmd: Cmd<'_>) -> impl Future<Output = Result<Reply, CallError>> {
-        let link = &self.links[node];
         let packed = match cmd {
             Cmd::SetNxPx { key, value, ttl } => {
                 let mut c = redis::cmd("SET");
@@ -129,19 +153,10 @@ impl Env for WorkerEnv {
                 c.arg(ms(ttl));
                 c
             }
-            Cmd::Run(script) => self.script(script, true),
+            Cmd::Run(script) => return Either::Left(self.run(node, script)),
         };
-        let answer = link.call(&packed);
-        async move {
-            let answer = reply(answer.await);
-            match (cmd, answer) {
-                // A definite refusal: nothing was executed, so the text may follow.
-                (Cmd::Run(script), Err(CallError::Server(word))) if word == "NOSCRIPT" => {
-                    reply(link.call(&self.script(script, false)).await)
-                }
-                (_, answer) => answer,
-            }
-        }
+        let answer = self.links[node].call(&packed);
+        Either::Right(async move { reply(answer.await) })
     }
 
     fn random(&self) -> u64 {
