@@ -311,13 +311,11 @@ impl Servers {
                     (None, None) if s.kind == SeenKind::Set => How::Overwritten,
                     (None, None) => How::Unseen,
                 },
-                SeenKind::Absent => match doubt {
-                    Some(doubt) => return Some(doubt),
-                    None => {
-                        gone = gone.or(Some(i));
-                        continue;
-                    }
-                },
+                SeenKind::Absent if doubt.is_some() => return doubt,
+                SeenKind::Absent => {
+                    gone = gone.or(Some(i));
+                    continue;
+                }
                 _ => continue,
             };
             return Some(Loss { how, seen: i });
