@@ -10,7 +10,7 @@
 use crate::facts::{Facts, length, seconds};
 use crate::names::{NONE, Name};
 use crate::section::{Ended, Extension, NEVER, usable};
-use crate::servers::{How, Loss, SeenKind};
+use crate::servers::{How, Loss, SeenKind, Stay};
 use crate::verdict::Blame;
 
 /// The cause of one exclusion.
@@ -101,7 +101,21 @@ pub(crate) fn cause(f: &Facts, a: u32, b: u32) -> Cause {
             }
         }
     }
-    best.map_or_else(Cause::unknown, |b| b.1)
+    let lone = || lone_loss(f, a, b, &of_a);
+    best.map(|b| b.1)
+        .or_else(lone)
+        .unwrap_or_else(Cause::unknown)
+}
+
+/// On one server, what took the first holder's value away before the second was granted explains the grant, though
+/// the second's value was never seen there (the observer had lost sight meanwhile).
+fn lone_loss(f: &Facts, a: u32, b: u32, of_a: &[Stay]) -> Option<Cause> {
+    let [stay] = of_a else {
+        return None;
+    };
+    let loss = stay.loss.filter(|l| l.how != How::Overwritten)?;
+    let before = f.servers.at(loss.seen).not_before <= f.section(b).ret;
+    (f.model().nodes == 1 && before).then(|| loss_cause(f, a, b, loss))
 }
 
 fn loss_cause(f: &Facts, victim: u32, next: u32, loss: Loss) -> Cause {
