@@ -329,7 +329,10 @@ pub(crate) fn because(f: &Facts, cause: &Cause, label: impl Fn(u32) -> String) -
         Why::Lost { victim, how } => {
             let whose = label(victim);
             match how {
-                How::Restarted => format!("{node} restarted without {whose}'s key by {when}"),
+                How::Restarted => {
+                    let since = seconds(event.map_or(0, |e| e.not_before));
+                    format!("{node} restarted without {whose}'s key between {since} and {when}")
+                }
                 How::Flushed => format!("{node} was flushed at {when}, with {whose}'s key"),
                 How::Evicted => format!("{node} evicted {whose}'s key at {when}"),
                 How::Expired => {
