@@ -234,16 +234,25 @@ pub(crate) fn blamed(f: &Facts, culprits: &[u32]) -> Option<Blame> {
 
 /// The sections other than `victim` whose release may have caused the `del` at this position, and whose
 /// release is not explained by the removal of their own value from that node.
+///
+/// Nobody but lock clients writes lock keys (a fault that does is an event of its own), so one of them did it.
+/// Releases that were answered go before those that may still be under way.
 pub(crate) fn culprits(f: &Facts, seen: u32, victim: u32) -> Vec<u32> {
     let del = f.servers.at(seen);
     // The victim's value had been set by then, so its acquire had been invoked.
     let earliest = del.not_before.max(f.section(victim).inv);
-    let mut found = f.releasing(del.key, earliest, del.at);
-    found.retain(|i| {
-        let s = f.section(*i);
-        *i != victim && !f.removed_nothing(s) && !removed_own(f, *i, del.node, seen)
-    });
-    found
+    let found = f.releasing(del.key, earliest, del.at);
+    let (answered, open): (Vec<u32>, Vec<u32>) = found
+        .into_iter()
+        .filter(|i| *i != victim && !f.removed_nothing(f.section(*i)))
+        .partition(|i| f.section(*i).release_ret != NEVER);
+    for mut some in [answered, open] {
+        some.retain(|i| !removed_own(f, *i, del.node, seen));
+        if !some.is_empty() {
+            return some;
+        }
+    }
+    Vec::new()
 }
 
 /// Whether the release of `section` removed its own value from `node`, or may have, by another event than `seen`.
