@@ -10,7 +10,7 @@
 use crate::facts::{Facts, length, seconds};
 use crate::names::{NONE, Name};
 use crate::section::{Ended, Extension, NEVER, usable};
-use crate::servers::{How, Loss, SeenKind};
+use crate::servers::{How, Loss, SeenKind, Stay};
 use crate::verdict::Blame;
 
 /// The cause of one exclusion.
@@ -101,7 +101,21 @@ pub(crate) fn cause(f: &Facts, a: u32, b: u32) -> Cause {
             }
         }
     }
-    best.map_or_else(Cause::unknown, |b| b.1)
+    let lone = || lone_loss(f, a, b, &of_a);
+    best.map(|b| b.1)
+        .or_else(lone)
+        .unwrap_or_else(Cause::unknown)
+}
+
+/// On one server, what took the first holder's value away before the second was granted explains the grant, though
+/// the second's value was never seen there (the observer had lost sight meanwhile).
+fn lone_loss(f: &Facts, a: u32, b: u32, of_a: &[Stay]) -> Option<Cause> {
+    let [stay] = of_a else {
+        return None;
+    };
+    let loss = stay.loss.filter(|l| l.how != How::Overwritten)?;
+    let before = f.servers.at(loss.seen).not_before <= f.section(b).ret;
+    (f.model().nodes == 1 && before).then(|| loss_cause(f, a, b, loss))
 }
 
 fn loss_cause(f: &Facts, victim: u32, next: u32, loss: Loss) -> Cause {
@@ -220,16 +234,25 @@ pub(crate) fn blamed(f: &Facts, culprits: &[u32]) -> Option<Blame> {
 
 /// The sections other than `victim` whose release may have caused the `del` at this position, and whose
 /// release is not explained by the removal of their own value from that node.
+///
+/// Nobody but lock clients writes lock keys (a fault that does is an event of its own), so one of them did it.
+/// Releases that were answered go before those that may still be under way.
 pub(crate) fn culprits(f: &Facts, seen: u32, victim: u32) -> Vec<u32> {
     let del = f.servers.at(seen);
     // The victim's value had been set by then, so its acquire had been invoked.
     let earliest = del.not_before.max(f.section(victim).inv);
-    let mut found = f.releasing(del.key, earliest, del.at);
-    found.retain(|i| {
-        let s = f.section(*i);
-        *i != victim && !f.removed_nothing(s) && !removed_own(f, *i, del.node, seen)
-    });
-    found
+    let found = f.releasing(del.key, earliest, del.at);
+    let (answered, open): (Vec<u32>, Vec<u32>) = found
+        .into_iter()
+        .filter(|i| *i != victim && !f.removed_nothing(f.section(*i)))
+        .partition(|i| f.section(*i).release_ret != NEVER);
+    for mut some in [answered, open] {
+        some.retain(|i| !removed_own(f, *i, del.node, seen));
+        if !some.is_empty() {
+            return some;
+        }
+    }
+    Vec::new()
 }
 
 /// Whether the release of `section` removed its own value from `node`, or may have, by another event than `seen`.
@@ -315,7 +338,10 @@ pub(crate) fn because(f: &Facts, cause: &Cause, label: impl Fn(u32) -> String) -
         Why::Lost { victim, how } => {
             let whose = label(victim);
             match how {
-                How::Restarted => format!("{node} restarted without {whose}'s key by {when}"),
+                How::Restarted => {
+                    let since = seconds(event.map_or(0, |e| e.not_before));
+                    format!("{node} restarted without {whose}'s key between {since} and {when}")
+                }
                 How::Flushed => format!("{node} was flushed at {when}, with {whose}'s key"),
                 How::Evicted => format!("{node} evicted {whose}'s key at {when}"),
                 How::Expired => {

@@ -199,7 +199,7 @@ impl Facts {
     /// Sections whose release may have been at work on `key` at some time in `[from, to]`.
     pub(crate) fn releasing(&self, key: Name, from: Ns, to: Ns) -> Vec<u32> {
         /// Open-ended releases that are looked at; more only make a blame less sure.
-        const OPEN_MAX: usize = 256;
+        const OPEN_MAX: usize = 32;
         let earliest = from.saturating_sub(self.release_max);
         let at = |i: &u32| (self.section(*i).key, self.section(*i).release_inv);
         let start = self.by_release.partition_point(|i| at(i) < (key, earliest));

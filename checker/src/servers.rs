@@ -100,7 +100,7 @@ pub(crate) enum How {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stay {
     pub node: Name,
-    /// The `set`, as a position in `Servers::seen`.
+    /// The `set` (or read) that it begins with, as a position in `Servers::seen`.
     pub set: u32,
     pub loss: Option<Loss>,
 }
@@ -240,19 +240,22 @@ impl Servers {
         })
     }
 
-    /// Where and how long the value `owner` of `key` stood: one stay a node, the last `set` of it counts.
+    /// Where and how long the value `owner` of `key` stood: one stay a node. It begins with the last `set` of it, or,
+    /// where that was not seen (the observer had lost sight), with the first read that found it.
     pub(crate) fn stays(&self, key: Name, owner: Name) -> Vec<Stay> {
         let mut stays: Vec<Stay> = Vec::new();
         if owner == NONE {
             return stays;
         }
-        for set in self.sets_of(owner) {
+        let sets = self.sets_of(owner).map(|i| (i, true));
+        for (set, seen) in sets.chain(self.reads_of(owner).map(|i| (i, false))) {
             let s = self.at(set);
             if s.key != key {
                 continue;
             }
             match stays.iter_mut().find(|x| x.node == s.node) {
-                Some(stay) => stay.set = set,
+                Some(stay) if seen => stay.set = set,
+                Some(_) => {}
                 None => stays.push(Stay {
                     node: s.node,
                     set,
@@ -311,13 +314,11 @@ impl Servers {
                     (None, None) if s.kind == SeenKind::Set => How::Overwritten,
                     (None, None) => How::Unseen,
                 },
-                SeenKind::Absent => match doubt {
-                    Some(doubt) => return Some(doubt),
-                    None => {
-                        gone = gone.or(Some(i));
-                        continue;
-                    }
-                },
+                SeenKind::Absent if doubt.is_some() => return doubt,
+                SeenKind::Absent => {
+                    gone = gone.or(Some(i));
+                    continue;
+                }
                 _ => continue,
             };
             return Some(Loss { how, seen: i });

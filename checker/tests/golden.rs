@@ -69,6 +69,8 @@ const VIOLATED: &[(&str, &[&str])] = &[
     ("early-expiry", &["service"]),
     ("extend-always-ok", &["continuity"]),
     ("extend-good", &[]),
+    ("restart-unseen-set", &["service"]),
+    ("restart-unseen", &["service"]),
     ("get-then-del", &["ownership"]),
     ("outsider-del", &["service"]),
     ("lost-unlock-reply", &[]),

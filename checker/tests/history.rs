@@ -223,6 +223,19 @@ fn extreme_numbers_do_not_overflow() {
     }
 }
 
+#[test]
+fn the_schemas_name_every_field() {
+    let history = fencepost_checker::schema::history();
+    let event = &history["event"]["properties"];
+    let line: serde_json::Value = serde_json::from_str(OK).expect("JSON");
+    for field in line.as_object().expect("an object").keys() {
+        assert!(event.get(field).is_some(), "{field}");
+    }
+    assert!(history["header"]["properties"].get("model").is_some());
+    let verdict = fencepost_checker::schema::verdict();
+    assert!(verdict["properties"].get("checks").is_some());
+}
+
 proptest! {
     #[test]
     fn any_bytes_are_answered(bytes in prop::collection::vec(any::<u8>(), 0..300)) {

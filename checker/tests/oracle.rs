@@ -204,7 +204,9 @@ fn hold(process: u64, (inv, length, extensions, release): &Plan) -> Hold {
         };
         ops.push(op("extend", e_inv, Some(e_ret), kind, *lease));
         if end < left && kind != EventType::Fail {
-            confirmed.iter_mut().for_each(|c| c.1 = c.1.min(end));
+            for c in &mut confirmed {
+                c.1 = c.1.min(end);
+            }
         } else if kind == EventType::Ok && end >= left {
             confirmed.push((e_ret, end));
         }

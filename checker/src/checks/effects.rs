@@ -4,6 +4,7 @@
 //! an effect before it; an update is lost when another's write came between its read and its write.
 use super::{Answer, CheckInfo};
 use crate::analysis::{Analysis, Found, finding};
+use crate::blame::cause;
 use crate::facts::{Effect, Facts, seconds};
 use crate::section::NO_SECTION;
 use crate::verdict::{Blame, Class};
@@ -73,15 +74,18 @@ fn report(f: &Facts, e: &Effect, other: u32, stale: bool, lost: bool, found: &mu
     let (s, o) = (f.section(e.section), f.section(other));
     let client = f.names.text(s.client);
     let over = e.time >= s.promise_end;
-    let blame = if over {
-        Blame::Client(client.to_owned())
-    } else {
-        Blame::Unknown
-    };
     if over && f.faults.stalled_in(s.inv, e.time) {
         found.excused += 1;
     }
     found.add(None, || {
+        let blame = if over {
+            Blame::Client(client.to_owned())
+        } else if o.ret < s.promise_end && s.ret < o.promise_end {
+            // Both were promised it at once: the blame is that of the exclusion.
+            cause(f, e.section, other).blame
+        } else {
+            Blame::Client(f.names.text(o.client).to_owned())
+        };
         let what = match (stale, lost) {
             (true, true) => "a stale write, and an update lost",
             (true, false) => "a stale write",

@@ -2,6 +2,9 @@
 //!
 //! Owns clients, messages, servers, faults, and an observer that sees everything, late. Must not know the checker's
 //! inside: it writes a history as the harness does. Messages live in the network, not in the calls that sent them.
+mod clients;
+mod nodes;
+
 use fencepost_checker::{Verdict, check_reader};
 use serde_json::{Value, json};
 use std::cmp::Reverse;
@@ -264,7 +267,14 @@ impl World {
         self.events.insert((at, self.order), event);
     }
 
-    fn operation(&mut self, client: usize, kind: &str, f: &str, value: Value, error: Option<&str>) {
+    fn operation(
+        &mut self,
+        client: usize,
+        kind: &str,
+        f: &str,
+        value: &Value,
+        error: Option<&str>,
+    ) {
         let name = format!("c{}", client + 1);
         let process = self.clients[client].process;
         let mut event = json!({"index": 0, "time": 0, "process": process, "client": name, "worker": 0,
@@ -279,26 +289,7 @@ impl World {
         }
     }
 
-    fn observe(&mut self, node: usize, f: &str, owner: Option<u64>) {
-        let late = self.below(20 * MS);
-        let n = &mut self.nodes[node];
-        n.seen = n.seen.max(self.now + late);
-        let at = n.seen;
-        let early = self.now.saturating_sub(self.below(20 * MS));
-        let unread = self.config.blind && self.below(10) < 6 || self.below(20) == 0;
-        let of_node = matches!(f, "flushed" | "down" | "restarted" | "up");
-        let mut value = json!({"node": format!("n{}", node + 1), "not_before": early});
-        if let Some(owner) = owner.filter(|_| !unread) {
-            value["owner"] = json!(format!("o{owner}"));
-            value["pttl_ms"] = json!(TTL / MS);
-        }
-        let mut event = json!({"index": 0, "time": 0, "process": "observer", "type": "info", "f": f, "value": value});
-        if !of_node {
-            event["key"] = json!("lock:0");
-        }
-        self.emit(at, event);
-    }
-
+    #[expect(clippy::needless_pass_by_value, reason = "it was taken from the queue")]
     fn handle(&mut self, todo: Todo) {
         match todo {
             Todo::Wake { client, step } => {
@@ -363,312 +354,6 @@ impl World {
             Todo::Up { node, empty } => self.up(node, empty),
             Todo::Plant => self.plant(),
         }
-    }
-
-    fn up(&mut self, node: usize, empty: bool) {
-        if empty {
-            self.nodes[node].value = None;
-        }
-        self.nodes[node].up = true;
-        self.observe(node, "restarted", None);
-        self.look(node);
-        self.observe(node, "up", None);
-    }
-
-    fn look(&mut self, node: usize) {
-        self.expire(node);
-        match self.nodes[node].value {
-            Some((owner, _)) => self.observe(node, "value", Some(owner)),
-            None => self.observe(node, "absent", None),
-        }
-    }
-
-    /// Hits a node that holds the value of a client in its critical section.
-    fn plant(&mut self) {
-        let held = |w: &Self, node: usize| {
-            let owner = w.nodes[node].value.map(|v| v.0);
-            w.nodes[node].up
-                && w.clients.iter().any(|c| {
-                    c.doing == Doing::Working
-                        && Some(c.owner) == owner
-                        && c.work_until > w.now + 60 * MS
-                })
-        };
-        let nodes: Vec<usize> = (0..self.nodes.len()).filter(|n| held(self, *n)).collect();
-        if nodes.is_empty() {
-            return;
-        }
-        self.planted = true;
-        // All of a quorum's surplus, so that the loss shows.
-        for node in nodes {
-            match self.config.plant {
-                Some(Plant::Flush) => {
-                    self.nodes[node].value = None;
-                    self.observe(node, "flushed", None);
-                }
-                Some(Plant::RestartEmpty) => {
-                    self.nodes[node].up = false;
-                    self.observe(node, "down", None);
-                    self.later(5 * MS, Todo::Up { node, empty: true });
-                }
-                Some(Plant::ClockForward) => {
-                    if let Some(v) = &mut self.nodes[node].value {
-                        v.1 = self.now;
-                    }
-                }
-                None => {}
-            }
-        }
-    }
-
-    fn send(&mut self, todo: Todo) {
-        let mut delay = MS / 10 + self.below(MS);
-        if self.config.lossy {
-            match self.below(40) {
-                0 => return,
-                1 => delay += self.below(2 * TTL),
-                2 | 3 => delay += self.below(50 * MS),
-                _ => {}
-            }
-        }
-        self.later(delay, todo);
-    }
-
-    fn expire(&mut self, node: usize) {
-        if self.nodes[node].value.is_some_and(|v| v.1 <= self.now) {
-            self.nodes[node].value = None;
-            self.observe(node, "expired", None);
-        }
-    }
-
-    fn execute(&mut self, node: usize, cmd: Cmd, owner: u64) -> bool {
-        self.expire(node);
-        let now = self.now;
-        let n = &mut self.nodes[node];
-        let mine = n.value.is_some_and(|v| v.0 == owner);
-        let until = now + (TTL as i64 + TTL as i64 / 1_000_000 * n.ppm) as u64;
-        match cmd {
-            Cmd::Get => mine,
-            Cmd::Set if n.value.is_none() => {
-                n.value = Some((owner, until));
-                self.observe(node, "set", Some(owner));
-                true
-            }
-            Cmd::Expire if mine => {
-                n.value = Some((owner, until));
-                self.observe(node, "expire", Some(owner));
-                true
-            }
-            Cmd::Del | Cmd::DelIfMine if n.value.is_some() && (mine || cmd == Cmd::Del) => {
-                n.value = None;
-                self.observe(node, "del", None);
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// Sends a command to all nodes and waits for the answers.
-    fn call(&mut self, client: usize, doing: Doing, cmd: Cmd) {
-        self.next += 1;
-        let c = &mut self.clients[client];
-        (c.call, c.yes, c.no, c.doing) = (self.next, 0, 0, doing);
-        c.step += 1;
-        let (call, owner, step) = (c.call, c.owner, c.step);
-        for node in 0..self.nodes.len() {
-            self.send(Todo::Arrive {
-                node,
-                client,
-                call,
-                cmd,
-                owner,
-            });
-        }
-        self.later(PATIENCE, Todo::Wake { client, step });
-    }
-
-    fn answered(&mut self, client: usize, yes: bool) {
-        let all = self.nodes.len();
-        let c = &mut self.clients[client];
-        c.yes += usize::from(yes);
-        c.no += usize::from(!yes);
-        if c.yes + c.no == all {
-            self.decide(client);
-        }
-    }
-
-    /// The next step of a client's script: its time is up, or it waited long enough.
-    fn go_on(&mut self, client: usize) {
-        match self.clients[client].doing {
-            Doing::Idle if self.now < LOAD => {
-                self.next += 1;
-                let now = self.now;
-                let c = &mut self.clients[client];
-                (c.owner, c.began) = (self.next, now);
-                self.operation(client, "invoke", "acquire", json!({"wait_ms": 0}), None);
-                self.call(client, Doing::Acquiring, Cmd::Set);
-            }
-            Doing::Idle => {}
-            Doing::Working => {
-                let c = &self.clients[client];
-                if self.config.renew && c.work_until > self.now {
-                    self.clients[client].began = self.now;
-                    self.operation(
-                        client,
-                        "invoke",
-                        "extend",
-                        json!({"ttl_ms": TTL / MS}),
-                        None,
-                    );
-                    self.call(client, Doing::Extending, Cmd::Expire);
-                } else {
-                    self.finish_work(client);
-                }
-            }
-            Doing::Acquiring | Doing::Extending | Doing::Getting | Doing::Releasing => {
-                self.decide(client)
-            }
-        }
-    }
-
-    fn finish_work(&mut self, client: usize) {
-        self.version += 1;
-        let version = self.version;
-        self.operation(client, "ok", "write", json!({"version": version}), None);
-        self.operation(client, "invoke", "release", json!({}), None);
-        match self.config.lock {
-            Lock::GetThenDel => self.call(client, Doing::Getting, Cmd::Get),
-            Lock::PlainDel => self.call(client, Doing::Releasing, Cmd::Del),
-            _ => self.call(client, Doing::Releasing, Cmd::DelIfMine),
-        }
-    }
-
-    fn quorum(&self) -> usize {
-        self.nodes.len() / 2 + 1
-    }
-
-    /// What is left of a lease that was asked for when the call began, by the client's own clock, in ms.
-    fn left(&self, client: usize) -> f64 {
-        let c = &self.clients[client];
-        let elapsed = (self.now - c.began) as f64 * (1.0 + c.ppm as f64 / 1e6);
-        (TTL as f64 * 0.99 - elapsed) / 1e6 - 2.0
-    }
-
-    fn decide(&mut self, client: usize) {
-        let (quorum, all) = (self.quorum(), self.nodes.len());
-        let c = &self.clients[client];
-        let (yes, no, doing) = (c.yes, c.no, c.doing);
-        let never = no > all - quorum;
-        match doing {
-            Doing::Acquiring => self.acquired(client, yes >= quorum, never),
-            Doing::Extending => {
-                let left = self.left(client);
-                let lies = self.config.lock == Lock::ExtendAlwaysOk;
-                let ok = lies || (yes >= quorum && left > 0.0);
-                self.work(client);
-                if ok {
-                    self.operation(
-                        client,
-                        "ok",
-                        "extend",
-                        json!({"validity_ms": left.max(1.0)}),
-                        None,
-                    );
-                } else if never {
-                    self.operation(client, "fail", "extend", json!({}), Some("not-owner"));
-                } else {
-                    self.operation(client, "info", "extend", json!({}), Some("deadline"));
-                }
-            }
-            Doing::Getting if yes >= quorum => {
-                // Between its two commands a client may be held up.
-                let slow = self.below(4) == 0;
-                self.clients[client].paused_until =
-                    self.now + if slow { self.below(2 * TTL) } else { 0 };
-                let after = self.clients[client].paused_until - self.now;
-                let c = &mut self.clients[client];
-                (c.call, c.step, c.doing) = (0, c.step + 1, Doing::Getting);
-                (c.yes, c.no) = (0, usize::MAX / 2);
-                let step = c.step;
-                self.later(after, Todo::Wake { client, step });
-            }
-            Doing::Getting if no >= usize::MAX / 2 => self.call(client, Doing::Releasing, Cmd::Del),
-            Doing::Getting | Doing::Releasing => {
-                if doing == Doing::Releasing && yes >= quorum {
-                    self.operation(client, "ok", "release", json!({}), None);
-                } else if never {
-                    self.operation(client, "fail", "release", json!({}), Some("not-owner"));
-                } else {
-                    self.operation(client, "info", "release", json!({}), Some("deadline"));
-                }
-                self.idle(client);
-            }
-            Doing::Idle | Doing::Working => {}
-        }
-    }
-
-    fn acquired(&mut self, client: usize, quorum: bool, never: bool) {
-        let left = self.left(client);
-        let lock = self.config.lock;
-        if lock == Lock::Never || (quorum && left > 0.0) {
-            let claim = if lock == Lock::LongClaim {
-                (TTL / MS) as f64
-            } else {
-                left
-            };
-            let owner = match lock {
-                // It never set this one.
-                Lock::Never => 1_000_000 + self.clients[client].owner,
-                _ => self.clients[client].owner,
-            };
-            let value = json!({"owner": format!("o{owner}"), "validity_ms": claim.max(1.0)});
-            self.operation(client, "ok", "acquire", value, None);
-            let version = self.version;
-            self.operation(client, "ok", "read", json!({"version": version}), None);
-            let longest = match lock {
-                Lock::ExtendAlwaysOk => 3 * TTL,
-                Lock::PlainDel | Lock::GetThenDel => TTL,
-                _ => TTL / 2,
-            };
-            let length = 20 * MS + self.below(longest);
-            self.clients[client].work_until = self.now + length;
-            self.work(client);
-            return;
-        }
-        // A failed try unlocks all, and waits for nobody.
-        let owner = self.clients[client].owner;
-        for node in 0..self.nodes.len() {
-            self.send(Todo::Arrive {
-                node,
-                client,
-                call: 0,
-                cmd: Cmd::DelIfMine,
-                owner,
-            });
-        }
-        if never || self.nodes.len() > 1 {
-            self.operation(client, "fail", "acquire", json!({}), Some("held"));
-        } else {
-            self.operation(client, "info", "acquire", json!({}), Some("deadline"));
-        }
-        self.idle(client);
-    }
-
-    fn work(&mut self, client: usize) {
-        let now = self.now;
-        let renew = self.config.renew;
-        let c = &mut self.clients[client];
-        (c.doing, c.step, c.call) = (Doing::Working, c.step + 1, 0);
-        let left = c.work_until.saturating_sub(now);
-        let after = if renew { left.min(TTL / 3) } else { left };
-        let step = c.step;
-        self.later(after, Todo::Wake { client, step });
-    }
-
-    fn idle(&mut self, client: usize) {
-        let c = &mut self.clients[client];
-        (c.doing, c.step, c.call) = (Doing::Idle, c.step + 1, 0);
-        self.wake(client, 20 * MS);
     }
 
     fn finish(mut self) -> History {
