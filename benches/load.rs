@@ -9,7 +9,6 @@
 #![allow(clippy::print_stdout, reason = "a bench prints")]
 use fencepost::cluster::{self, Backend};
 use fencepost::plan::{self, Overrides, Plan};
-use fencepost::report::progress::{Mode, Progress};
 use fencepost::run::session::Session;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -42,12 +41,21 @@ impl Limits {
 
 fn main() -> std::process::ExitCode {
     // The clients and the reaper are this very binary, started again with a subcommand.
-    if std::env::args().nth(1).is_some_and(|arg| arg == "client" || arg == "reaper") {
+    if std::env::args()
+        .nth(1)
+        .is_some_and(|arg| arg == "client" || arg == "reaper")
+    {
         return fencepost::cli::main();
     }
     let quick = std::env::args().any(|arg| arg == "--quick");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let mut limits = Limits { slack: if quick { 3.0 } else { 1.0 }, missed: false };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let mut limits = Limits {
+        slack: if quick { 3.0 } else { 1.0 },
+        missed: false,
+    };
     let outcome = tokio::task::LocalSet::new().block_on(&runtime, all(quick, &mut limits));
     if let Err(error) = outcome {
         println!("MISSED the bench itself: {error}");
@@ -67,7 +75,8 @@ async fn all(quick: bool, limits: &mut Limits) -> Outcome<()> {
 
 /// Starts and removes five nodes and Toxiproxy.
 async fn up_and_down(backend: Backend, rounds: usize, limits: &mut Limits) -> Outcome<()> {
-    let plan = load("cluster = { topology = \"independent\", nodes = 5 }\nlock = { name = \"redlock\" }")?;
+    let plan =
+        load("cluster = { topology = \"independent\", nodes = 5 }\nlock = { name = \"redlock\" }")?;
     let (mut up, mut down) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
         let began = Instant::now();
@@ -77,10 +86,14 @@ async fn up_and_down(backend: Backend, rounds: usize, limits: &mut Limits) -> Ou
         session.stop().await?;
         down.push(began.elapsed().as_secs_f64());
     }
-    for (what, times, limit) in [("cluster of five ready", up, UP), ("cluster of five removed", down, DOWN)] {
+    for (what, times, limit) in [
+        ("cluster of five ready", up, UP),
+        ("cluster of five removed", down, DOWN),
+    ] {
         let limit = limit.as_secs_f64() * limits.slack;
         let (median, worst) = (median(&times), times.iter().copied().fold(0.0, f64::max));
-        let text = format!("median {median:.2} s, worst {worst:.2} s of {rounds} (limit {limit:.0} s)");
+        let text =
+            format!("median {median:.2} s, worst {worst:.2} s of {rounds} (limit {limit:.0} s)");
         limits.say(what, &text, worst <= limit);
     }
     Ok(())
@@ -88,7 +101,11 @@ async fn up_and_down(backend: Backend, rounds: usize, limits: &mut Limits) -> Ou
 
 /// Lock cycles a second, each round between two of redis-benchmark on the same link.
 async fn cycles(backend: Backend, rounds: usize, limits: &mut Limits) -> Outcome<()> {
-    let shapes = [("one connection a worker", 1, 16, "worker"), ("one pipelined connection", 1, 16, "shared"), ("four clients of four", 4, 4, "worker")];
+    let shapes = [
+        ("one connection a worker", 1, 16, "worker"),
+        ("one pipelined connection", 1, 16, "shared"),
+        ("four clients of four", 4, 4, "worker"),
+    ];
     for (name, clients, workers, connection) in shapes {
         let text = format!(
             "lock = {{ name = \"set-nx-lua\", ttl = \"10s\", connection = \"{connection}\" }}\n\
@@ -110,13 +127,21 @@ async fn cycles(backend: Backend, rounds: usize, limits: &mut Limits) -> Outcome
         let text = format!(
             "median {:.2} of redis-benchmark's limit ({}), median {:.0} cycles/s through Toxiproxy ({})",
             median(&shares),
-            shares.iter().map(|s| format!("{s:.2}")).collect::<Vec<_>>().join(" "),
+            shares
+                .iter()
+                .map(|s| format!("{s:.2}"))
+                .collect::<Vec<_>>()
+                .join(" "),
             median(&rates),
             session.cluster.reach(),
         );
         let least = SHARE / limits.slack;
         let kept = connection != "worker" || clients != 1 || median(&shares) >= least;
-        let stated = if clients == 1 && connection == "worker" { format!(" (limit {least:.2})") } else { String::new() };
+        let stated = if clients == 1 && connection == "worker" {
+            format!(" (limit {least:.2})")
+        } else {
+            String::new()
+        };
         limits.say(name, &format!("{text}{stated}"), kept);
         println!("       CPU shares: {}", shares_of_cpu(&before, &cpu()));
         session.stop().await?;
@@ -126,9 +151,12 @@ async fn cycles(backend: Backend, rounds: usize, limits: &mut Limits) -> Outcome
 
 async fn one_load(session: &Session, plan: &Plan, round: u64) -> Outcome<f64> {
     let results = tempfile::tempdir()?;
-    let plan = Rc::new(Plan { seed: round, ..plan.clone() });
+    let plan = Rc::new(Plan {
+        seed: round,
+        ..plan.clone()
+    });
     let prefix = format!("fp:bench:{round}:");
-    let done = fencepost::run::run(session, plan.clone(), &prefix, results.path(), &Progress::new(Mode::Silent)).await?;
+    let done = fencepost::run::run(session, plan.clone(), &prefix, results.path(), &()).await?;
     let (first, last, released) = loads_of(&done.dir.join("history.jsonl"))?;
     Ok(released as f64 / (last - first))
 }
@@ -156,24 +184,45 @@ fn loads_of(history: &Path) -> Outcome<(f64, f64, u64)> {
 /// What the path carries: 1/(1/SET + 1/EVALSHA) a second.
 fn path_limit(link: std::net::SocketAddr) -> Outcome<f64> {
     let sha = redis_cli(link, &["SCRIPT", "LOAD", RELEASE])?;
-    let set = benchmark(link, &["SET", "fpbench:__rand_int__", "value", "NX", "PX", "1000"])?;
-    let evalsha = benchmark(link, &["EVALSHA", sha.trim(), "1", "fpbench:__rand_int__", "value"])?;
+    let set = benchmark(
+        link,
+        &["SET", "fpbench:__rand_int__", "value", "NX", "PX", "1000"],
+    )?;
+    let evalsha = benchmark(
+        link,
+        &["EVALSHA", sha.trim(), "1", "fpbench:__rand_int__", "value"],
+    )?;
     Ok(1.0 / (1.0 / set + 1.0 / evalsha))
 }
 
 fn redis_cli(link: std::net::SocketAddr, words: &[&str]) -> Outcome<String> {
     let (host, port) = (link.ip().to_string(), link.port().to_string());
-    let out = Command::new("redis-cli").args(["-h", &host, "-p", &port]).args(words).output()?;
+    let out = Command::new("redis-cli")
+        .args(["-h", &host, "-p", &port])
+        .args(words)
+        .output()?;
     Ok(String::from_utf8(out.stdout)?)
 }
 
 fn benchmark(link: std::net::SocketAddr, words: &[&str]) -> Outcome<f64> {
     let (host, port) = (link.ip().to_string(), link.port().to_string());
-    let options = ["-h", &host, "-p", &port, "-c", "16", "-n", "15000", "-r", "16", "--csv"];
-    let out = Command::new("redis-benchmark").args(options).args(words).output()?;
+    let options = [
+        "-h", &host, "-p", &port, "-c", "16", "-n", "15000", "-r", "16", "--csv",
+    ];
+    let out = Command::new("redis-benchmark")
+        .args(options)
+        .args(words)
+        .output()?;
     let text = String::from_utf8(out.stdout)?;
-    let line = text.lines().rev().find(|l| !l.trim().is_empty()).ok_or("redis-benchmark said nothing")?;
-    let rate = line.rsplit("\",\"").find_map(|_| line.split("\",\"").nth(1)).ok_or("redis-benchmark gave no rate")?;
+    let line = text
+        .lines()
+        .rev()
+        .find(|l| !l.trim().is_empty())
+        .ok_or("redis-benchmark said nothing")?;
+    let rate = line
+        .rsplit("\",\"")
+        .find_map(|_| line.split("\",\"").nth(1))
+        .ok_or("redis-benchmark gave no rate")?;
     Ok(rate.trim_matches('"').parse()?)
 }
 
@@ -181,11 +230,23 @@ fn benchmark(link: std::net::SocketAddr, words: &[&str]) -> Outcome<f64> {
 fn cpu() -> BTreeMap<String, u64> {
     let mut by_name = BTreeMap::new();
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
-        let Some((head, tail)) = stat.rsplit_once(") ") else { continue };
-        let name = head.split_once('(').map_or(head, |(_, name)| name).to_owned();
+        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else {
+            continue;
+        };
+        let Some((head, tail)) = stat.rsplit_once(") ") else {
+            continue;
+        };
+        let name = head
+            .split_once('(')
+            .map_or(head, |(_, name)| name)
+            .to_owned();
         let fields: Vec<&str> = tail.split(' ').collect();
-        let ticks = |n: usize| fields.get(n).and_then(|f| f.parse::<u64>().ok()).unwrap_or(0);
+        let ticks = |n: usize| {
+            fields
+                .get(n)
+                .and_then(|f| f.parse::<u64>().ok())
+                .unwrap_or(0)
+        };
         let own = entry.file_name().to_string_lossy() == std::process::id().to_string();
         let name = if own { "harness".to_owned() } else { name };
         // Own time, and that of children that have been waited for (clients of earlier rounds).
@@ -198,12 +259,25 @@ fn cpu() -> BTreeMap<String, u64> {
 }
 
 fn shares_of_cpu(before: &BTreeMap<String, u64>, after: &BTreeMap<String, u64>) -> String {
-    let mut spent: Vec<(u64, &String)> =
-        after.iter().map(|(name, t)| (t.saturating_sub(before.get(name).copied().unwrap_or(0)), name)).collect();
+    let mut spent: Vec<(u64, &String)> = after
+        .iter()
+        .map(|(name, t)| {
+            (
+                t.saturating_sub(before.get(name).copied().unwrap_or(0)),
+                name,
+            )
+        })
+        .collect();
     spent.sort_unstable_by(|a, b| b.cmp(a));
     let total: u64 = spent.iter().map(|(t, _)| t).sum::<u64>().max(1);
-    let share = |(t, name): &(u64, &String)| format!("{name} {:.0} %", *t as f64 * 100.0 / total as f64);
-    spent.iter().take(6).map(share).collect::<Vec<_>>().join(", ")
+    let share =
+        |(t, name): &(u64, &String)| format!("{name} {:.0} %", *t as f64 * 100.0 / total as f64);
+    spent
+        .iter()
+        .take(6)
+        .map(share)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// Peak memory of a driver at 500 cycles a second, its own check included.
@@ -216,7 +290,11 @@ fn memory(seconds: u64, limits: &mut Limits) -> Outcome<()> {
     );
     std::fs::write(&file, text)?;
     let binary = std::env::current_exe()?;
-    let binary = binary.parent().and_then(Path::parent).ok_or("no target folder")?.join("fencepost");
+    let binary = binary
+        .parent()
+        .and_then(Path::parent)
+        .ok_or("no target folder")?
+        .join("fencepost");
     let mut driver = Command::new(binary)
         .arg("run")
         .arg(&file)
@@ -226,14 +304,28 @@ fn memory(seconds: u64, limits: &mut Limits) -> Outcome<()> {
         .spawn()?;
     let mut peak = 0;
     while driver.try_wait()?.is_none() {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", driver.id())).unwrap_or_default();
-        let kib = status.lines().find_map(|l| l.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse().ok());
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", driver.id())).unwrap_or_default();
+        let kib = status.lines().find_map(|l| {
+            l.strip_prefix("VmHWM:")?
+                .trim()
+                .strip_suffix(" kB")?
+                .parse()
+                .ok()
+        });
         peak = peak.max(kib.unwrap_or(0));
         std::thread::sleep(Duration::from_millis(20));
     }
     let limit = MEMORY as f64 * limits.slack;
-    let text = format!("{} MiB at 500 cycles/s for {seconds} s, checking included (limit {limit:.0} MiB)", peak / 1024);
-    limits.say("peak memory of the driver", &text, peak > 0 && (peak / 1024) as f64 <= limit);
+    let text = format!(
+        "{} MiB at 500 cycles/s for {seconds} s, checking included (limit {limit:.0} MiB)",
+        peak / 1024
+    );
+    limits.say(
+        "peak memory of the driver",
+        &text,
+        peak > 0 && f64::from(peak / 1024) <= limit,
+    );
     Ok(())
 }
 

@@ -16,9 +16,14 @@ fn as_stated(name: &str) -> Ran {
 fn found(name: &str, check: &str) {
     let ran = as_stated(name);
     let folder = ran.folders().pop().expect("a results folder");
-    let verdict = ran.verdict(&folder);
+    let verdict = Ran::verdict(&folder);
     let result = verdict.check(check).expect("the check is in the verdict");
-    assert_eq!(result.outcome, Outcome::Violated, "{name}: {check}\n{}", ran.stdout);
+    assert_eq!(
+        result.outcome,
+        Outcome::Violated,
+        "{name}: {check}\n{}",
+        ran.stdout
+    );
     assert!(!result.findings[0].sentence.is_empty());
     for file in ["plan.toml", "history.jsonl", "summary.md", "junit.xml"] {
         assert!(folder.join(file).is_file(), "{file} is missing");

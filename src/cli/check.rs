@@ -59,18 +59,31 @@ pub fn main(args: &Args) -> Exit {
 type Expectation = std::collections::BTreeMap<String, fencepost_checker::Expect>;
 
 fn expectation(args: &Args) -> Result<Expectation, Exit> {
-    let Some(file) = &args.expect else { return Ok(Expectation::new()) };
-    let over = crate::plan::Overrides { variant: args.variant.clone(), ..Default::default() };
+    let Some(file) = &args.expect else {
+        return Ok(Expectation::new());
+    };
+    let over = crate::plan::Overrides {
+        variant: args.variant.clone(),
+        ..Default::default()
+    };
     match crate::plan::load(file, &over) {
-        Ok(plans) if plans.len() == 1 => Ok(plans.into_iter().next().map(|p| p.expect).unwrap_or_default()),
+        Ok(plans) if plans.len() == 1 => Ok(plans
+            .into_iter()
+            .next()
+            .map(|p| p.expect)
+            .unwrap_or_default()),
         Ok(plans) => {
             let names: Vec<_> = plans.iter().filter_map(|p| p.variant.as_deref()).collect();
-            say::word(&format!("error: {} has variants: {}", file.display(), names.join(", ")));
+            say::word(&format!(
+                "error: {} has variants: {}",
+                file.display(),
+                names.join(", ")
+            ));
             say::word("hint: choose one with --variant");
             Err(Exit::Usage)
         }
         Err(error) => {
-            say::word(&format!("{:?}", miette::Report::new(error)));
+            say::plan_error(&error);
             Err(Exit::Usage)
         }
     }

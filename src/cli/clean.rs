@@ -18,7 +18,10 @@ pub struct Args {
 }
 
 pub fn main(args: &Args) -> Exit {
-    match reaper::clean(Clean { older_than: args.older_than, all: args.all }) {
+    match reaper::clean(Clean {
+        older_than: args.older_than,
+        all: args.all,
+    }) {
         Ok(cleaned) => {
             show(&cleaned);
             Exit::Ok

@@ -12,7 +12,10 @@ pub struct Args {
 }
 
 pub fn main(args: &Args) -> Exit {
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+    let runtime = match tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+    {
         Ok(runtime) => runtime,
         Err(error) => {
             say::error(&error, None);
@@ -20,6 +23,14 @@ pub fn main(args: &Args) -> Exit {
         }
     };
     let report = tokio::task::LocalSet::new().block_on(&runtime, doctor());
-    say::data(&if args.json { report.json().to_string() } else { report.text() });
-    if report.usable() { Exit::Ok } else { Exit::Missing }
+    say::data(&if args.json {
+        report.json().to_string()
+    } else {
+        report.text()
+    });
+    if report.usable() {
+        Exit::Ok
+    } else {
+        Exit::Missing
+    }
 }

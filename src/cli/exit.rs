@@ -49,6 +49,7 @@ impl Exit {
     }
 
     /// Over several: an error or a failure beats unknown, unknown beats pass.
+    #[must_use]
     pub fn worst(self, other: Self) -> Self {
         let rank = |exit: Self| match exit {
             Self::Ok => 0,
@@ -58,7 +59,11 @@ impl Exit {
             Self::Defect => 4,
             Self::Interrupted | Self::Terminated => 5,
         };
-        if rank(other) > rank(self) { other } else { self }
+        if rank(other) > rank(self) {
+            other
+        } else {
+            self
+        }
     }
 }
 

@@ -69,7 +69,12 @@ pub fn main() -> ExitCode {
         Err(error) => {
             // Help and version go to stdout with 0; everything else is the user's mistake.
             let _ = error.print();
-            return if error.use_stderr() { Exit::Usage } else { Exit::Ok }.into();
+            return if error.use_stderr() {
+                Exit::Usage
+            } else {
+                Exit::Ok
+            }
+            .into();
         }
     };
     let exit = match cli.command {

@@ -8,7 +8,7 @@ use crate::plan::{self, Overrides, Plan};
 use crate::report::progress::{Mode, Progress};
 use crate::report::{self, Summary};
 use crate::run::session::Session;
-use crate::run::{Done, RunError, streams};
+use crate::run::{Counters, Done, RunError, Watcher, streams};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
@@ -48,6 +48,16 @@ pub struct Args {
     unknown: UnknownIs,
 }
 
+impl Watcher for Progress {
+    fn phase(&self, name: &str, expected: Option<Duration>) {
+        Progress::phase(self, name, expected);
+    }
+
+    fn tick(&self, c: Counters) {
+        Progress::tick(self, c.operations, c.grants, c.bites, c.doubles);
+    }
+}
+
 /// Why the command ended early.
 enum Stop {
     Signal(Exit),
@@ -65,11 +75,14 @@ pub fn main(args: &Args) -> Exit {
     let plans = match plan::load(&args.file, &over) {
         Ok(plans) => plans,
         Err(error) => {
-            say::word(&format!("{:?}", miette::Report::new(error)));
+            say::plan_error(&error);
             return Exit::Usage;
         }
     };
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+    let runtime = match tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+    {
         Ok(runtime) => runtime,
         Err(error) => {
             say::error(&error, None);
@@ -115,7 +128,9 @@ async fn all(args: &Args, plans: Vec<Plan>) -> Exit {
     }
     progress.finish();
     show(args, &summaries);
-    let judged = summaries.iter().fold(Exit::Ok, |exit, s| exit.worst(Exit::of(s.verdict.outcome, args.unknown)));
+    let judged = summaries.iter().fold(Exit::Ok, |exit, s| {
+        exit.worst(Exit::of(s.verdict.outcome, args.unknown))
+    });
     match outcome {
         Ok(()) => judged,
         Err(stop) => judged.worst(stopped(&stop)),
@@ -123,6 +138,13 @@ async fn all(args: &Args, plans: Vec<Plan>) -> Exit {
 }
 
 fn announce(args: &Args, plans: &[Plan], why: &str) {
+    for warning in plans
+        .iter()
+        .flat_map(plan::warnings)
+        .collect::<std::collections::BTreeSet<_>>()
+    {
+        say::word(&format!("warning: {warning}"));
+    }
     let once: Duration = plans.iter().map(plan::expected_duration).sum();
     let total = once * u32::try_from(args.repeat).unwrap_or(u32::MAX);
     let seed = plans.first().map_or(0, |p| p.seed);
@@ -150,9 +172,14 @@ async fn session(
     };
     let runs = async {
         for n in 0..args.repeat {
-            let plan = Rc::new(Plan { seed: streams::repetition(plan.seed, n), ..plan.clone() });
+            let plan = Rc::new(Plan {
+                seed: streams::repetition(plan.seed, n),
+                ..plan.clone()
+            });
             let prefix = format!("fp:{}:{n}:", session.id);
-            let done = crate::run::run(&session, plan, &prefix, &args.results, progress).await.map_err(Stop::Run)?;
+            let done = crate::run::run(&session, plan, &prefix, &args.results, progress)
+                .await
+                .map_err(Stop::Run)?;
             summaries.push(report_on(&done, progress)?);
         }
         Ok(())
@@ -169,7 +196,10 @@ async fn session(
 fn report_on(done: &Done, progress: &Progress) -> Result<Summary, Stop> {
     let wrong = |source: report::ReportError| {
         let source = std::io::Error::other(source.to_string());
-        Stop::Run(RunError::Results { path: done.dir.clone(), source })
+        Stop::Run(RunError::Results {
+            path: done.dir.clone(),
+            source,
+        })
     };
     let summary = report::summarise(&done.dir).map_err(wrong)?;
     report::render_all(&summary, &done.dir).map_err(wrong)?;
@@ -205,7 +235,9 @@ fn stopped(stop: &Stop) -> Exit {
             say::error(error, hint(error).as_deref());
             match error {
                 RunError::Client(_) => Exit::Usage,
-                RunError::Cluster(_) | RunError::Results { .. } | RunError::Observe(_) => Exit::Missing,
+                RunError::Cluster(_) | RunError::Results { .. } | RunError::Observe(_) => {
+                    Exit::Missing
+                }
                 RunError::History(_) => Exit::Defect,
             }
         }

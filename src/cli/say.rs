@@ -38,6 +38,12 @@ pub fn error(error: &dyn std::error::Error, hint: Option<&str>) {
     }
 }
 
+/// What is wrong in a user's file, each mistake at its place.
+pub fn plan_error(error: &crate::plan::PlanError) {
+    let style = style();
+    word(error.render(style.width, style.color).trim_end());
+}
+
 /// How stdout wants its text: colours where a terminal shows them, its width, ASCII where the locale has no UTF-8.
 pub fn style() -> crate::report::Style {
     use anstream::ColorChoice;
@@ -48,7 +54,10 @@ pub fn style() -> crate::report::Style {
         .find(|value| !value.is_empty())
         .is_none_or(|value| value.to_lowercase().replace('-', "").contains("utf8"));
     let columns = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
-    let width = comfy_table::Table::new().width().map(usize::from).filter(|_| stdout.is_terminal());
+    let width = comfy_table::Table::new()
+        .width()
+        .map(usize::from)
+        .filter(|_| stdout.is_terminal());
     crate::report::Style {
         color: anstream::AutoStream::choice(&stdout) != ColorChoice::Never,
         unicode: utf8,

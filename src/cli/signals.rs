@@ -16,7 +16,10 @@ impl Signals {
     /// # Errors
     /// The handlers cannot be installed.
     pub fn listen() -> std::io::Result<Self> {
-        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
     }
 
     /// Waits for one and gives the exit code that stands for it.

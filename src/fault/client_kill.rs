@@ -13,7 +13,11 @@ pub(super) struct ClientKill {
 
 impl ClientKill {
     pub(super) fn new(client: String, replaced: bool) -> Self {
-        Self { client, replaced, killed: None }
+        Self {
+            client,
+            replaced,
+            killed: None,
+        }
     }
 }
 
@@ -28,15 +32,23 @@ impl Fault for ClientKill {
     }
 
     async fn inject(&mut self, world: &World) -> Result<(), String> {
-        self.killed = world.clients.slot(&self.client).and_then(|slot| slot.alive());
+        self.killed = world
+            .clients
+            .slot(&self.client)
+            .and_then(|slot| slot.alive());
         if self.killed.is_none() {
             return Err(format!("{} is dead already", self.client));
         }
-        world.clients.kill(&self.client).map_err(|e| format!("SIGKILL: {e}"))
+        world
+            .clients
+            .kill(&self.client)
+            .map_err(|e| format!("SIGKILL: {e}"))
     }
 
     async fn bit(&mut self, world: &World) -> Proof {
-        let Some(process) = &self.killed else { return Err("nothing was killed".to_owned()) };
+        let Some(process) = &self.killed else {
+            return Err("nothing was killed".to_owned());
+        };
         let proof = probe::retry(|| async {
             match process.state() {
                 ProcState::Dead => Ok(format!("pid {} is gone", process.pid())),
@@ -60,11 +72,19 @@ impl Fault for ClientKill {
         if self.killed.is_none() {
             return Ok(());
         }
-        world.clients.replace(&self.client).await.map_err(|e| e.to_string())
+        world
+            .clients
+            .replace(&self.client)
+            .await
+            .map_err(|e| e.to_string())
     }
 
     async fn healed(&mut self, world: &World) -> Proof {
-        match world.clients.slot(&self.client).and_then(|slot| slot.alive()) {
+        match world
+            .clients
+            .slot(&self.client)
+            .and_then(|slot| slot.alive())
+        {
             Some(process) => Ok(format!("pid {} answered the handshake", process.pid())),
             None => Err(format!("{} is dead", self.client)),
         }

@@ -13,7 +13,10 @@ pub(super) struct ClientPause {
 
 impl ClientPause {
     pub(super) fn new(client: String) -> Self {
-        Self { client, stopped: None }
+        Self {
+            client,
+            stopped: None,
+        }
     }
 }
 
@@ -28,7 +31,10 @@ impl Fault for ClientPause {
     }
 
     async fn inject(&mut self, world: &World) -> Result<(), String> {
-        let process = world.clients.slot(&self.client).and_then(|slot| slot.alive());
+        let process = world
+            .clients
+            .slot(&self.client)
+            .and_then(|slot| slot.alive());
         let process = process.ok_or_else(|| format!("{} is dead", self.client))?;
         process.stop().map_err(|e| format!("SIGSTOP: {e}"))?;
         self.stopped = Some(process);
@@ -36,7 +42,9 @@ impl Fault for ClientPause {
     }
 
     async fn bit(&mut self, _world: &World) -> Proof {
-        let Some(process) = &self.stopped else { return Err("nothing was stopped".to_owned()) };
+        let Some(process) = &self.stopped else {
+            return Err("nothing was stopped".to_owned());
+        };
         probe::retry(|| async {
             match process.state() {
                 ProcState::Stopped => Ok(format!("pid {} is in state T", process.pid())),
@@ -47,12 +55,16 @@ impl Fault for ClientPause {
     }
 
     async fn heal(&mut self, _world: &World) -> Result<(), String> {
-        let Some(process) = &self.stopped else { return Ok(()) };
+        let Some(process) = &self.stopped else {
+            return Ok(());
+        };
         process.cont().map_err(|e| format!("SIGCONT: {e}"))
     }
 
     async fn healed(&mut self, _world: &World) -> Proof {
-        let Some(process) = &self.stopped else { return Ok("nothing was stopped".to_owned()) };
+        let Some(process) = &self.stopped else {
+            return Ok("nothing was stopped".to_owned());
+        };
         probe::retry(|| async {
             match process.state() {
                 ProcState::Stopped => Err(format!("pid {} is still in state T", process.pid())),

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 pub(super) struct Latency {
     toxics: Toxics,
-    latency: Duration,
+    added: Duration,
     jitter: Duration,
     direction: Direction,
 }
@@ -22,7 +22,7 @@ impl Latency {
     pub(super) fn new(plan: &FaultPlan, links: Vec<Link>) -> Self {
         Self {
             toxics: Toxics::new(links),
-            latency: plan.latency.unwrap_or_default(),
+            added: plan.latency.unwrap_or_default(),
             jitter: plan.jitter.unwrap_or_default(),
             direction: plan.direction,
         }
@@ -30,14 +30,20 @@ impl Latency {
 
     /// The least that a round trip takes while the toxics lie on the link.
     fn least(&self) -> Duration {
-        let once = self.latency.saturating_sub(self.jitter);
-        if self.direction == Direction::Both { once * 2 } else { once }
+        let once = self.added.saturating_sub(self.jitter);
+        if self.direction == Direction::Both {
+            once * 2
+        } else {
+            once
+        }
     }
 
     async fn round_trip(&self, world: &World, link: &Link) -> Result<Duration, String> {
-        let deadline = (self.latency + self.jitter) * 2 + probe::ANSWER;
+        let deadline = (self.added + self.jitter) * 2 + probe::ANSWER;
         let addr = world.cluster.link(&link.client, link.node);
-        probe::command(addr, "PING", deadline).await.map(|(_, took)| took)
+        probe::command(addr, "PING", deadline)
+            .await
+            .map(|(_, took)| took)
     }
 }
 
@@ -52,12 +58,18 @@ impl Fault for Latency {
     }
 
     async fn inject(&mut self, world: &World) -> Result<(), String> {
-        let kind = ToxicKind::Latency { latency: self.latency, jitter: self.jitter };
+        let kind = ToxicKind::Latency {
+            latency: self.added,
+            jitter: self.jitter,
+        };
         self.toxics.add(world, &kind, self.direction).await
     }
 
     async fn bit(&mut self, world: &World) -> Proof {
-        let trips = futures_util::future::join_all(self.toxics.links.iter().map(|l| self.round_trip(world, l))).await;
+        let trips = futures_util::future::join_all(
+            self.toxics.links.iter().map(|l| self.round_trip(world, l)),
+        )
+        .await;
         let mut proofs = Vec::new();
         for (link, trip) in self.toxics.links.iter().zip(trips) {
             let (name, took) = (probe::name(world, link), trip?);
@@ -86,7 +98,10 @@ impl Fault for Latency {
                 }
             })
             .await?;
-            proofs.push(format!("{name} answers in {:.1} ms", took.as_secs_f64() * 1e3));
+            proofs.push(format!(
+                "{name} answers in {:.1} ms",
+                took.as_secs_f64() * 1e3
+            ));
         }
         Ok(probe::summary(&proofs))
     }

@@ -15,17 +15,34 @@ pub(super) struct Toxics {
 
 impl Toxics {
     pub(super) fn new(links: Vec<Link>) -> Self {
-        Self { links, added: Vec::new() }
+        Self {
+            links,
+            added: Vec::new(),
+        }
     }
 
     /// Lays a toxic of this kind on every link, in the direction asked for.
-    pub(super) async fn add(&mut self, world: &World, kind: &ToxicKind, direction: Direction) -> Result<(), String> {
+    pub(super) async fn add(
+        &mut self,
+        world: &World,
+        kind: &ToxicKind,
+        direction: Direction,
+    ) -> Result<(), String> {
         for link in &self.links {
             let proxy = world.cluster.proxy_name(&link.client, link.node);
             for upstream in streams(direction) {
-                let name = format!("fencepost-{:08x}", rand::random::<u32>());
-                let toxic = Toxic { name: name.clone(), kind: kind.clone(), upstream: *upstream };
-                world.cluster.toxiproxy().add(&proxy, toxic).await.map_err(|e| e.to_string())?;
+                let name = format!("fencepost-{}", world.fresh());
+                let toxic = Toxic {
+                    name: name.clone(),
+                    kind: *kind,
+                    upstream: *upstream,
+                };
+                world
+                    .cluster
+                    .toxiproxy()
+                    .add(&proxy, toxic)
+                    .await
+                    .map_err(|e| e.to_string())?;
                 self.added.push((proxy.clone(), name));
             }
         }
@@ -52,7 +69,10 @@ impl Toxics {
     /// The client, where all links are of one.
     pub(super) fn client(&self) -> Option<&str> {
         let first = self.links.first()?;
-        self.links.iter().all(|l| l.client == first.client).then_some(first.client.as_str())
+        self.links
+            .iter()
+            .all(|l| l.client == first.client)
+            .then_some(first.client.as_str())
     }
 }
 

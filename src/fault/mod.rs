@@ -67,22 +67,49 @@ pub trait Fault {
 }
 
 /// Resolves a planned fault against the run as it stands; `hold` is the trigger's operation, if there was one.
-async fn resolve(plan: &FaultPlan, hold: Option<&Hold>, world: &World) -> Result<Box<dyn Fault>, String> {
+async fn resolve(
+    plan: &FaultPlan,
+    hold: Option<&Hold>,
+    world: &World,
+) -> Result<Box<dyn Fault>, String> {
     Ok(match plan.kind {
-        FaultKind::ClientPause => Box::new(client_pause::ClientPause::new(target::client(plan, hold, world)?)),
-        FaultKind::ClientKill => Box::new(client_kill::ClientKill::new(target::client(plan, hold, world)?, false)),
-        FaultKind::ClientRestart => Box::new(client_kill::ClientKill::new(target::client(plan, hold, world)?, true)),
+        FaultKind::ClientPause => Box::new(client_pause::ClientPause::new(target::client(
+            plan, hold, world,
+        )?)),
+        FaultKind::ClientKill => Box::new(client_kill::ClientKill::new(
+            target::client(plan, hold, world)?,
+            false,
+        )),
+        FaultKind::ClientRestart => Box::new(client_kill::ClientKill::new(
+            target::client(plan, hold, world)?,
+            true,
+        )),
         FaultKind::SlowWork => Box::new(slow_work::SlowWork::new(plan, hold, world)?),
-        FaultKind::NodePause => Box::new(node_pause::NodePause::new(target::nodes(plan, hold, world).await?)),
-        FaultKind::NodeKill => Box::new(node_kill::NodeKill::new(target::nodes(plan, hold, world).await?)),
-        FaultKind::NodeRestart => {
-            Box::new(node_restart::NodeRestart::new(plan, target::nodes(plan, hold, world).await?))
-        }
-        FaultKind::Partition => Box::new(partition::Partition::new(plan, target::links(plan, hold, world).await?)),
-        FaultKind::QuorumThin => Box::new(partition::Partition::new(plan, target::thin(plan, hold, world)?)),
-        FaultKind::Latency => Box::new(latency::Latency::new(plan, target::links(plan, hold, world).await?)),
-        FaultKind::ResourceDelay => {
-            Box::new(resource_delay::ResourceDelay::new(plan, target::client(plan, hold, world)?)?)
-        }
+        FaultKind::NodePause => Box::new(node_pause::NodePause::new(
+            target::nodes(plan, hold, world).await?,
+        )),
+        FaultKind::NodeKill => Box::new(node_kill::NodeKill::new(
+            target::nodes(plan, hold, world).await?,
+        )),
+        FaultKind::NodeRestart => Box::new(node_restart::NodeRestart::new(
+            plan,
+            target::nodes(plan, hold, world).await?,
+        )),
+        FaultKind::Partition => Box::new(partition::Partition::new(
+            plan,
+            target::links(plan, hold, world).await?,
+        )),
+        FaultKind::QuorumThin => Box::new(partition::Partition::new(
+            plan,
+            target::thin(plan, hold, world)?,
+        )),
+        FaultKind::Latency => Box::new(latency::Latency::new(
+            plan,
+            target::links(plan, hold, world).await?,
+        )),
+        FaultKind::ResourceDelay => Box::new(resource_delay::ResourceDelay::new(
+            plan,
+            target::client(plan, hold, world)?,
+        )?),
     })
 }

@@ -39,8 +39,12 @@ impl Nemesis {
     /// Arms every trigger and starts every timer; the load begins now.
     pub fn arm(world: &Rc<World>) -> Self {
         let over = watch::Sender::new(false);
-        let bitten: BTreeMap<&str, watch::Sender<bool>> =
-            world.plan.faults.iter().map(|f| (f.id.as_str(), watch::Sender::new(false))).collect();
+        let bitten: BTreeMap<&str, watch::Sender<bool>> = world
+            .plan
+            .faults
+            .iter()
+            .map(|f| (f.id.as_str(), watch::Sender::new(false)))
+            .collect();
         let load_began = Instant::now();
         let tasks = world.plan.faults.iter().zip(0..).map(|(fault, number)| {
             let planned = Planned {
@@ -60,7 +64,10 @@ impl Nemesis {
             };
             tokio::task::spawn_local(planned.live())
         });
-        Self { tasks: tasks.collect(), over }
+        Self {
+            tasks: tasks.collect(),
+            over,
+        }
     }
 
     /// The load is over: ends every open window, heals, and waits until all is proved healed.
@@ -96,7 +103,10 @@ fn instant(kind: FaultKind) -> bool {
 
 impl Planned {
     async fn live(mut self) {
-        let repeats = matches!(self.world.plan.faults[self.number as usize].when, When::Every(_));
+        let repeats = matches!(
+            self.world.plan.faults[self.number as usize].when,
+            When::Every(_)
+        );
         let mut fired = false;
         while let Some(hit) = self.moment().await {
             fired = true;
@@ -106,7 +116,11 @@ impl Planned {
             }
         }
         if !fired {
-            self.step(phase::NEVER_FIRED, None, Some("the load ended before its moment came"));
+            self.step(
+                phase::NEVER_FIRED,
+                None,
+                Some("the load ended before its moment came"),
+            );
         }
     }
 
@@ -124,14 +138,18 @@ impl Planned {
                     tokio::time::sleep(mean.mul_f64(-(1.0 - uniform).ln())).await;
                 }
                 When::On(_) => {
-                    let Some(trigger) = &mut self.trigger else { return std::future::pending().await };
+                    let Some(trigger) = &mut self.trigger else {
+                        return std::future::pending().await;
+                    };
                     return match trigger.await {
                         Ok(hit) => Some(hit),
                         Err(_) => std::future::pending().await,
                     };
                 }
                 When::After(_, delay) => {
-                    let Some(after) = &mut self.after else { return std::future::pending().await };
+                    let Some(after) = &mut self.after else {
+                        return std::future::pending().await;
+                    };
                     if after.wait_for(|bitten| *bitten).await.is_err() {
                         return std::future::pending().await;
                     }
@@ -161,7 +179,15 @@ impl Planned {
         }
         let injected = Instant::now();
         let until = plan.until.as_ref().map(|t| {
-            world.board.watch(t, Scope(fault.client().map(str::to_owned).or(hold.as_ref().map(|h| h.client.clone()))))
+            world.board.watch(
+                t,
+                Scope(
+                    fault
+                        .client()
+                        .map(str::to_owned)
+                        .or(hold.as_ref().map(|h| h.client.clone())),
+                ),
+            )
         });
         drop(gate);
         match fault.bit(&world).await {
@@ -199,7 +225,12 @@ impl Planned {
     }
 
     /// Waits for the end of the fault's window: its length, its `until`, or the end of the load.
-    async fn window(&mut self, injected: Instant, length: Option<Duration>, until: Option<oneshot::Receiver<Hit>>) {
+    async fn window(
+        &mut self,
+        injected: Instant,
+        length: Option<Duration>,
+        until: Option<oneshot::Receiver<Hit>>,
+    ) {
         let timer = async {
             match length {
                 Some(length) => tokio::time::sleep_until(injected + length).await,
@@ -237,6 +268,12 @@ impl Planned {
     fn step(&self, phase: &str, fault: Option<&dyn Fault>, proof: Option<&str>) {
         let target = fault.map(Fault::target);
         let client = fault.and_then(Fault::client);
-        self.world.record(&Step { fault: self.number, phase, target: target.as_deref(), client, proof });
+        self.world.record(&Step {
+            fault: self.number,
+            phase,
+            target: target.as_deref(),
+            client,
+            proof,
+        });
     }
 }

@@ -13,19 +13,30 @@ pub(super) struct NodeKill {
 
 impl NodeKill {
     pub(super) fn new(nodes: Vec<usize>) -> Self {
-        Self { nodes, killed: Vec::new() }
+        Self {
+            nodes,
+            killed: Vec::new(),
+        }
     }
 }
 
 #[async_trait(?Send)]
 impl Fault for NodeKill {
     fn target(&self) -> String {
-        self.nodes.iter().map(|n| format!("n{}", n + 1)).collect::<Vec<_>>().join(",")
+        self.nodes
+            .iter()
+            .map(|n| format!("n{}", n + 1))
+            .collect::<Vec<_>>()
+            .join(",")
     }
 
     async fn inject(&mut self, world: &World) -> Result<(), String> {
         for node in &self.nodes {
-            world.cluster.kill_node(*node).await.map_err(|e| e.to_string())?;
+            world
+                .cluster
+                .kill_node(*node)
+                .await
+                .map_err(|e| e.to_string())?;
             self.killed.push(*node);
         }
         Ok(())
@@ -37,7 +48,11 @@ impl Fault for NodeKill {
 
     async fn heal(&mut self, world: &World) -> Result<(), String> {
         for node in &self.killed {
-            world.cluster.start_node(*node, RestartData::Keep).await.map_err(|e| e.to_string())?;
+            world
+                .cluster
+                .start_node(*node, RestartData::Keep)
+                .await
+                .map_err(|e| e.to_string())?;
         }
         Ok(())
     }
@@ -53,7 +68,11 @@ pub(super) async fn dead(world: &World, nodes: &[usize]) -> Proof {
     for node in nodes {
         let proof = probe::retry(|| async {
             let state = world.cluster.node_state(*node).await;
-            if state.phase == Phase::Dead { Ok(state.proof) } else { Err(state.proof) }
+            if state.phase == Phase::Dead {
+                Ok(state.proof)
+            } else {
+                Err(state.proof)
+            }
         })
         .await?;
         proofs.push(proof);

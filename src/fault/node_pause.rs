@@ -26,7 +26,11 @@ impl Fault for NodePause {
 
     async fn inject(&mut self, world: &World) -> Result<(), String> {
         for node in &self.nodes {
-            world.cluster.pause_node(*node).await.map_err(|e| e.to_string())?;
+            world
+                .cluster
+                .pause_node(*node)
+                .await
+                .map_err(|e| e.to_string())?;
         }
         Ok(())
     }
@@ -36,10 +40,17 @@ impl Fault for NodePause {
         for node in &self.nodes {
             let proof = probe::retry(|| async {
                 let state = world.cluster.node_state(*node).await;
-                if state.phase == Phase::Stopped { Ok(state.proof) } else { Err(state.proof) }
+                if state.phase == Phase::Stopped {
+                    Ok(state.proof)
+                } else {
+                    Err(state.proof)
+                }
             })
             .await?;
-            if probe::command(world.cluster.direct(*node), "PING", probe::ANSWER).await.is_ok() {
+            if probe::command(world.cluster.direct(*node), "PING", probe::ANSWER)
+                .await
+                .is_ok()
+            {
                 return Err(format!("{} answers a PING", world.cluster.node_name(*node)));
             }
             proofs.push(format!("{proof}; no answer to a PING"));
@@ -49,7 +60,11 @@ impl Fault for NodePause {
 
     async fn heal(&mut self, world: &World) -> Result<(), String> {
         for node in &self.nodes {
-            world.cluster.resume_node(*node).await.map_err(|e| e.to_string())?;
+            world
+                .cluster
+                .resume_node(*node)
+                .await
+                .map_err(|e| e.to_string())?;
         }
         Ok(())
     }
@@ -63,9 +78,14 @@ impl Fault for NodePause {
 pub(super) async fn answers_directly(world: &World, nodes: &[usize]) -> Proof {
     let mut proofs = Vec::new();
     for node in nodes {
-        let ask = || async { probe::command(world.cluster.direct(*node), "PING", probe::ANSWER).await };
+        let ask =
+            || async { probe::command(world.cluster.direct(*node), "PING", probe::ANSWER).await };
         let (_, took) = probe::retry(ask).await?;
-        proofs.push(format!("{} answers in {:.1} ms", world.cluster.node_name(*node), took.as_secs_f64() * 1e3));
+        proofs.push(format!(
+            "{} answers in {:.1} ms",
+            world.cluster.node_name(*node),
+            took.as_secs_f64() * 1e3
+        ));
     }
     Ok(probe::summary(&proofs))
 }

@@ -17,14 +17,23 @@ pub(super) struct NodeRestart {
 
 impl NodeRestart {
     pub(super) fn new(plan: &FaultPlan, nodes: Vec<usize>) -> Self {
-        Self { nodes, data: plan.data, down: plan.down.unwrap_or_default(), before: Vec::new() }
+        Self {
+            nodes,
+            data: plan.data,
+            down: plan.down.unwrap_or_default(),
+            before: Vec::new(),
+        }
     }
 }
 
 #[async_trait(?Send)]
 impl Fault for NodeRestart {
     fn target(&self) -> String {
-        self.nodes.iter().map(|n| format!("n{}", n + 1)).collect::<Vec<_>>().join(",")
+        self.nodes
+            .iter()
+            .map(|n| format!("n{}", n + 1))
+            .collect::<Vec<_>>()
+            .join(",")
     }
 
     async fn inject(&mut self, world: &World) -> Result<(), String> {
@@ -34,12 +43,20 @@ impl Fault for NodeRestart {
             probe::command(world.cluster.direct(*node), &set, probe::ANSWER).await?;
         }
         for node in &self.nodes {
-            world.cluster.kill_node(*node).await.map_err(|e| e.to_string())?;
+            world
+                .cluster
+                .kill_node(*node)
+                .await
+                .map_err(|e| e.to_string())?;
         }
         super::node_kill::dead(world, &self.nodes).await?;
         tokio::time::sleep(self.down).await;
         for node in &self.nodes {
-            world.cluster.start_node(*node, self.data).await.map_err(|e| e.to_string())?;
+            world
+                .cluster
+                .start_node(*node, self.data)
+                .await
+                .map_err(|e| e.to_string())?;
         }
         Ok(())
     }
@@ -53,12 +70,17 @@ impl Fault for NodeRestart {
                 return Err(format!("{name} still has the run id {before}"));
             }
             let direct = world.cluster.direct(*node);
-            let (answer, _) = probe::command(direct, &format!("EXISTS {CANARY}"), probe::ANSWER).await?;
+            let (answer, _) =
+                probe::command(direct, &format!("EXISTS {CANARY}"), probe::ANSWER).await?;
             let empty = answer == ":0";
             if self.data == RestartData::Drop && !empty {
                 return Err(format!("{name} was restarted but kept its data"));
             }
-            let kept = if empty { "its data is gone" } else { "its data is there" };
+            let kept = if empty {
+                "its data is gone"
+            } else {
+                "its data is there"
+            };
             proofs.push(format!("{name} has a new run id, {kept}"));
         }
         Ok(probe::summary(&proofs))

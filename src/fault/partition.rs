@@ -22,13 +22,22 @@ pub(super) struct Partition {
 
 impl Partition {
     pub(super) fn new(plan: &FaultPlan, links: Vec<Link>) -> Self {
-        Self { toxics: Toxics::new(links), mode: plan.mode, direction: plan.direction }
+        Self {
+            toxics: Toxics::new(links),
+            mode: plan.mode,
+            direction: plan.direction,
+        }
     }
 
     async fn switch(&self, world: &World, on: bool) -> Result<(), String> {
         for link in &self.toxics.links {
             let proxy = world.cluster.proxy_name(&link.client, link.node);
-            world.cluster.toxiproxy().set_enabled(&proxy, on).await.map_err(|e| e.to_string())?;
+            world
+                .cluster
+                .toxiproxy()
+                .set_enabled(&proxy, on)
+                .await
+                .map_err(|e| e.to_string())?;
         }
         Ok(())
     }
@@ -46,7 +55,9 @@ impl Fault for Partition {
 
     async fn inject(&mut self, world: &World) -> Result<(), String> {
         let kind = match self.mode {
-            PartitionMode::BlackHole => ToxicKind::Timeout { after: Duration::ZERO },
+            PartitionMode::BlackHole => ToxicKind::Timeout {
+                after: Duration::ZERO,
+            },
             PartitionMode::Stall => ToxicKind::Bandwidth { kb_per_s: 0 },
             PartitionMode::Reset => return self.switch(world, false).await,
         };
@@ -54,15 +65,27 @@ impl Fault for Partition {
     }
 
     async fn bit(&mut self, world: &World) -> Proof {
-        let probes = self.toxics.links.iter().map(|link| probe::through(world, link));
+        let probes = self
+            .toxics
+            .links
+            .iter()
+            .map(|link| probe::through(world, link));
         let outcomes = futures_util::future::join_all(probes).await;
         let mut proofs = Vec::new();
         for (link, outcome) in self.toxics.links.iter().zip(outcomes) {
             let name = probe::name(world, link);
-            let Err(why) = outcome.reply else { return Err(format!("{name} still answers")) };
-            let executed = if outcome.arrived { "executed" } else { "not executed" };
+            let Err(why) = outcome.reply else {
+                return Err(format!("{name} still answers"));
+            };
+            let executed = if outcome.arrived {
+                "executed"
+            } else {
+                "not executed"
+            };
             if outcome.arrived != (self.direction == Direction::Replies) {
-                return Err(format!("a SET through {name} got {why}, but was {executed}"));
+                return Err(format!(
+                    "a SET through {name} got {why}, but was {executed}"
+                ));
             }
             proofs.push(format!("a SET through {name}: {why}, {executed}"));
         }

@@ -16,7 +16,11 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// Sends one inline command on a new connection and waits for the first line of the answer.
 ///
 /// Inline, and with no greeting before it, so that the command arrives even where no reply comes back.
-pub(super) async fn command(addr: SocketAddr, line: &str, deadline: Duration) -> Result<(String, Duration), String> {
+pub(super) async fn command(
+    addr: SocketAddr,
+    line: &str,
+    deadline: Duration,
+) -> Result<(String, Duration), String> {
     let began = Instant::now();
     let talk = async {
         let mut stream = TcpStream::connect(addr).await?;
@@ -31,7 +35,10 @@ pub(super) async fn command(addr: SocketAddr, line: &str, deadline: Duration) ->
         Err(_) => Err(format!("no answer within {} ms", deadline.as_millis())),
         Ok(Err(error)) => Err(error.to_string()),
         Ok(Ok(answer)) if answer.is_empty() => Err("the connection was closed".to_owned()),
-        Ok(Ok(answer)) => Ok((String::from_utf8_lossy(&answer).trim().to_owned(), began.elapsed())),
+        Ok(Ok(answer)) => Ok((
+            String::from_utf8_lossy(&answer).trim().to_owned(),
+            began.elapsed(),
+        )),
     }
 }
 
@@ -45,11 +52,21 @@ pub(super) struct Through {
 
 /// Sends a SET of a key of its own through a link and asks the node directly whether it arrived.
 pub(super) async fn through(world: &World, link: &Link) -> Through {
-    let key = format!("fencepost:probe:{:016x}", rand::random::<u64>());
+    let key = format!("fencepost:probe:{}:{}", world.plan.seed, world.fresh());
     let addr = world.cluster.link(&link.client, link.node);
-    let reply = command(addr, &format!("SET {key} 1 PX 10000"), ANSWER).await.map(|(_, took)| took);
-    let asked = command(world.cluster.direct(link.node), &format!("EXISTS {key}"), ANSWER).await;
-    Through { reply, arrived: asked.is_ok_and(|(answer, _)| answer == ":1") }
+    let reply = command(addr, &format!("SET {key} 1 PX 10000"), ANSWER)
+        .await
+        .map(|(_, took)| took);
+    let asked = command(
+        world.cluster.direct(link.node),
+        &format!("EXISTS {key}"),
+        ANSWER,
+    )
+    .await;
+    Through {
+        reply,
+        arrived: asked.is_ok_and(|(answer, _)| answer == ":1"),
+    }
 }
 
 /// Waits until every link answers again.
@@ -57,8 +74,13 @@ pub(super) async fn all_answer(world: &World, links: &[Link]) -> super::Proof {
     let mut proofs = Vec::new();
     for link in links {
         let addr = world.cluster.link(&link.client, link.node);
-        let took = retry(|| async { command(addr, "PING", ANSWER).await.map(|(_, took)| took) }).await?;
-        proofs.push(format!("{} answers in {:.1} ms", name(world, link), took.as_secs_f64() * 1e3));
+        let took =
+            retry(|| async { command(addr, "PING", ANSWER).await.map(|(_, took)| took) }).await?;
+        proofs.push(format!(
+            "{} answers in {:.1} ms",
+            name(world, link),
+            took.as_secs_f64() * 1e3
+        ));
     }
     Ok(summary(&proofs))
 }

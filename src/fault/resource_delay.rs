@@ -19,7 +19,12 @@ impl ResourceDelay {
     pub(super) fn new(plan: &FaultPlan, client: String) -> Result<Self, String> {
         let delay = plan.latency.ok_or("resource-delay has no `latency`")?;
         let window = plan.length.unwrap_or(super::probe::PATIENCE) + delay;
-        Ok(Self { client, delay, window, measured: None })
+        Ok(Self {
+            client,
+            delay,
+            window,
+            measured: None,
+        })
     }
 }
 
@@ -39,7 +44,9 @@ impl Fault for ResourceDelay {
     }
 
     async fn bit(&mut self, _world: &World) -> Proof {
-        let Some(measured) = self.measured.take() else { return Err("nothing was delayed".to_owned()) };
+        let Some(measured) = self.measured.take() else {
+            return Err("nothing was delayed".to_owned());
+        };
         match tokio::time::timeout(self.window, measured).await {
             Ok(Ok(took)) => Ok(format!("a write arrived {} ms late", took.as_millis())),
             Ok(Err(_)) | Err(_) => Err("no write of this client was under way".to_owned()),
@@ -54,7 +61,10 @@ impl Fault for ResourceDelay {
     async fn healed(&mut self, world: &World) -> Proof {
         match world.board.write_delay(&self.client) {
             None => Ok("writes are no longer delayed".to_owned()),
-            Some(delay) => Err(format!("writes are still delayed by {} ms", delay.as_millis())),
+            Some(delay) => Err(format!(
+                "writes are still delayed by {} ms",
+                delay.as_millis()
+            )),
         }
     }
 }

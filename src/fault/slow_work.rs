@@ -16,16 +16,27 @@ pub(super) struct SlowWork {
 
 impl SlowWork {
     /// Slows the section of the trigger's acquire, else the next section of the target's first worker.
-    pub(super) fn new(plan: &FaultPlan, hold: Option<&Hold>, world: &World) -> Result<Self, String> {
+    pub(super) fn new(
+        plan: &FaultPlan,
+        hold: Option<&Hold>,
+        world: &World,
+    ) -> Result<Self, String> {
         let client = super::target::client(plan, hold, world)?;
-        let hold = hold.filter(|h| h.client == client).cloned().unwrap_or(Hold {
-            client,
-            worker: 0,
-            key: String::new(),
-            owner: None,
-        });
+        let hold = hold
+            .filter(|h| h.client == client)
+            .cloned()
+            .unwrap_or(Hold {
+                client,
+                worker: 0,
+                key: String::new(),
+                owner: None,
+            });
         let work = plan.work.ok_or("slow-work has no `work`")?;
-        Ok(Self { hold, work, measured: None })
+        Ok(Self {
+            hold,
+            work,
+            measured: None,
+        })
     }
 }
 
@@ -40,14 +51,22 @@ impl Fault for SlowWork {
     }
 
     async fn inject(&mut self, world: &World) -> Result<(), String> {
-        self.measured = Some(world.board.slow_down(&self.hold.client, self.hold.worker, self.work));
+        self.measured = Some(
+            world
+                .board
+                .slow_down(&self.hold.client, self.hold.worker, self.work),
+        );
         Ok(())
     }
 
     async fn bit(&mut self, _world: &World) -> Proof {
-        let Some(measured) = self.measured.take() else { return Err("nothing was slowed".to_owned()) };
+        let Some(measured) = self.measured.take() else {
+            return Err("nothing was slowed".to_owned());
+        };
         match tokio::time::timeout(self.work + super::probe::PATIENCE, measured).await {
-            Ok(Ok(took)) if took >= self.work => Ok(format!("the section took {} ms", took.as_millis())),
+            Ok(Ok(took)) if took >= self.work => {
+                Ok(format!("the section took {} ms", took.as_millis()))
+            }
             Ok(Ok(took)) => Err(format!("the section took only {} ms", took.as_millis())),
             Ok(Err(_)) | Err(_) => Err("no section of this worker was slowed".to_owned()),
         }

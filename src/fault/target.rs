@@ -17,7 +17,11 @@ pub(super) struct Link {
 }
 
 /// The one client that a plan's target names.
-pub(super) fn client(plan: &FaultPlan, hold: Option<&Hold>, world: &World) -> Result<String, String> {
+pub(super) fn client(
+    plan: &FaultPlan,
+    hold: Option<&Hold>,
+    world: &World,
+) -> Result<String, String> {
     match &plan.target {
         Target::Client(name) => Ok(name.clone()),
         Target::Holder => role("holder", hold, world),
@@ -32,7 +36,10 @@ fn role(word: &str, hold: Option<&Hold>, world: &World) -> Result<String, String
             .map(|h| h.client.clone())
             .or_else(|| world.board.holder().map(|h| h.client))
             .ok_or_else(|| "nobody holds the lock".to_owned()),
-        "waiter" => world.board.waiter().ok_or_else(|| "nobody waits for the lock".to_owned()),
+        "waiter" => world
+            .board
+            .waiter()
+            .ok_or_else(|| "nobody waits for the lock".to_owned()),
         name => Ok(name.to_owned()),
     }
 }
@@ -40,13 +47,22 @@ fn role(word: &str, hold: Option<&Hold>, world: &World) -> Result<String, String
 /// The clients that a word names: a role, a name, or `*`.
 fn clients(word: &str, hold: Option<&Hold>, world: &World) -> Result<Vec<String>, String> {
     match word {
-        "*" => Ok(world.clients.slots().iter().map(|slot| slot.name.clone()).collect()),
+        "*" => Ok(world
+            .clients
+            .slots()
+            .iter()
+            .map(|slot| slot.name.clone())
+            .collect()),
         word => role(word, hold, world).map(|name| vec![name]),
     }
 }
 
 /// The nodes that a plan's target names.
-pub(super) async fn nodes(plan: &FaultPlan, hold: Option<&Hold>, world: &World) -> Result<Vec<usize>, String> {
+pub(super) async fn nodes(
+    plan: &FaultPlan,
+    hold: Option<&Hold>,
+    world: &World,
+) -> Result<Vec<usize>, String> {
     match &plan.target {
         Target::Node(number) => Ok(vec![*number as usize - 1]),
         Target::Nodes => Ok((0..world.cluster.node_count()).collect()),
@@ -56,7 +72,11 @@ pub(super) async fn nodes(plan: &FaultPlan, hold: Option<&Hold>, world: &World) 
 }
 
 /// The links that a plan's target names.
-pub(super) async fn links(plan: &FaultPlan, hold: Option<&Hold>, world: &World) -> Result<Vec<Link>, String> {
+pub(super) async fn links(
+    plan: &FaultPlan,
+    hold: Option<&Hold>,
+    world: &World,
+) -> Result<Vec<Link>, String> {
     let (from, to) = match &plan.target {
         Target::Link(from, to) => (from.clone(), to.clone()),
         Target::Client(name) => (name.clone(), "*".to_owned()),
@@ -69,35 +89,66 @@ pub(super) async fn links(plan: &FaultPlan, hold: Option<&Hold>, world: &World) 
     let nodes = match to.as_str() {
         "*" => (0..world.cluster.node_count()).collect(),
         "quorum-edge" => vec![quorum_edge(hold, world).await?],
-        name => match (0..world.cluster.node_count()).find(|n| world.cluster.node_name(*n) == name) {
+        name => match (0..world.cluster.node_count()).find(|n| world.cluster.node_name(*n) == name)
+        {
             Some(node) => vec![node],
             None => return Err(format!("there is no node {name}")),
         },
     };
     let clients = clients(&from, hold, world)?;
-    Ok(clients.iter().flat_map(|c| nodes.iter().map(|n| Link { client: c.clone(), node: *n })).collect())
+    Ok(clients
+        .iter()
+        .flat_map(|c| {
+            nodes.iter().map(|n| Link {
+                client: c.clone(),
+                node: *n,
+            })
+        })
+        .collect())
 }
 
 /// The links to N−q nodes, drawn from the seed, of one client: what it then gets, it gets on exactly a quorum.
-pub(super) fn thin(plan: &FaultPlan, hold: Option<&Hold>, world: &World) -> Result<Vec<Link>, String> {
+pub(super) fn thin(
+    plan: &FaultPlan,
+    hold: Option<&Hold>,
+    world: &World,
+) -> Result<Vec<Link>, String> {
     let client = client(plan, hold, world)?;
     let mut nodes: Vec<usize> = (0..world.cluster.node_count()).collect();
     nodes.shuffle(&mut *world.random.borrow_mut());
     nodes.truncate(world.cluster.node_count() - world.quorum());
     nodes.sort_unstable();
-    Ok(nodes.into_iter().map(|node| Link { client: client.clone(), node }).collect())
+    Ok(nodes
+        .into_iter()
+        .map(|node| Link {
+            client: client.clone(),
+            node,
+        })
+        .collect())
 }
 
 /// A node without which the holder's value is below a quorum: asked of the nodes themselves.
 async fn quorum_edge(hold: Option<&Hold>, world: &World) -> Result<usize, String> {
-    let hold = hold.cloned().or_else(|| world.board.holder()).ok_or("nobody holds the lock")?;
-    let owner = hold.owner.ok_or("the library does not tell its owner value")?;
+    let hold = hold
+        .cloned()
+        .or_else(|| world.board.holder())
+        .ok_or("nobody holds the lock")?;
+    let owner = hold
+        .owner
+        .ok_or("the library does not tell its owner value")?;
     let ask = |node| world.observer.get(node, &hold.key, PROBE);
     let values = futures_util::future::join_all((0..world.cluster.node_count()).map(ask)).await;
     let holds = |value: &Option<(Option<String>, i64)>| {
-        value.as_ref().is_some_and(|(value, _)| value.as_deref() == Some(owner.as_str()))
+        value
+            .as_ref()
+            .is_some_and(|(value, _)| value.as_deref() == Some(owner.as_str()))
     };
-    let having: Vec<usize> = values.iter().enumerate().filter(|(_, v)| holds(v)).map(|(node, _)| node).collect();
+    let having: Vec<usize> = values
+        .iter()
+        .enumerate()
+        .filter(|(_, v)| holds(v))
+        .map(|(node, _)| node)
+        .collect();
     if having.len() != world.quorum() {
         return Err(format!(
             "{} of {} nodes hold {}'s value, a quorum is {}: no single node is the edge",
@@ -108,5 +159,8 @@ async fn quorum_edge(hold: Option<&Hold>, world: &World) -> Result<usize, String
         ));
     }
     // The first of them, so that two faults on the edge meet the same node.
-    having.first().copied().ok_or_else(|| "no node holds the value".to_owned())
+    having
+        .first()
+        .copied()
+        .ok_or_else(|| "no node holds the value".to_owned())
 }

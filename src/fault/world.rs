@@ -10,7 +10,7 @@ use crate::run::clients::Clients;
 use crate::run::recorder::Recorder;
 use fencepost_checker::{Event, EventType, Process, Value, event::phase};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// See the module's page.
@@ -31,6 +31,8 @@ pub struct World {
     pub board: Rc<Board>,
     /// The stream `faults` of the seed.
     pub random: RefCell<Xoshiro256PlusPlus>,
+    /// Numbers given out by [`World::fresh`].
+    pub given: Cell<u64>,
 }
 
 /// One step in the life of a fault, as it goes on record.
@@ -53,10 +55,18 @@ impl World {
         self.cluster.node_count() / 2 + 1
     }
 
+    /// A number that no toxic and no probe of this run has had.
+    pub(super) fn fresh(&self) -> u64 {
+        self.given.replace(self.given.get() + 1)
+    }
+
     /// Puts a step on record; before an injection all that was emitted so far is written out.
     pub(super) fn record(&self, step: &Step<'_>) {
         let kind = serde_json::to_value(self.plan.faults[step.fault as usize].kind);
-        let kind = kind.ok().and_then(|k| k.as_str().map(str::to_owned)).unwrap_or_default();
+        let kind = kind
+            .ok()
+            .and_then(|k| k.as_str().map(str::to_owned))
+            .unwrap_or_default();
         self.recorder.emit(Event {
             index: 0,
             time: self.clock.now(),

@@ -21,6 +21,7 @@ pub mod procs;
 pub mod watch;
 
 pub use clean::{Clean, Cleaned, clean};
+pub use owner::fresh_run;
 pub use procs::start_time;
 pub use watch::main;
 

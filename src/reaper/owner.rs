@@ -106,6 +106,11 @@ fn boot() -> io::Result<String> {
         .to_owned())
 }
 
+/// A run id that no other run has: labels of runs on one engine must differ, so it does not come from a run's seed.
+pub fn fresh_run() -> String {
+    format!("{:012x}", rand::random::<u64>() >> 16)
+}
+
 /// Whether a text may be a run's id: it becomes part of container names, labels and a folder's name.
 pub fn valid_run(run: &str) -> bool {
     (1..=64).contains(&run.len())

@@ -115,9 +115,16 @@ pub fn setup(s: &Summary) -> String {
 
 /// `plain-del, seed 7: as expected; ownership 3, overrun 1; 34 grants`.
 pub fn one_line(s: &Summary) -> String {
-    let found: Vec<String> =
-        s.violated().iter().map(|(c, _)| format!("{} {}", c.name, c.count)).collect();
-    let found = if found.is_empty() { "nothing found".to_owned() } else { found.join(", ") };
+    let found: Vec<String> = s
+        .violated()
+        .iter()
+        .map(|(c, _)| format!("{} {}", c.name, c.count))
+        .collect();
+    let found = if found.is_empty() {
+        "nothing found".to_owned()
+    } else {
+        found.join(", ")
+    };
     let mut line = format!(
         "{}, seed {}: {}; {found}; {}",
         s.setup.workload,

@@ -17,7 +17,11 @@ impl Arrivals {
     /// `rate` starts a second over all workers with exponential gaps (a Poisson process), from `start` (ns) on;
     /// none: closed loop.
     pub fn new(rate: Option<f64>, start: u64, random: Xoshiro256PlusPlus) -> Self {
-        Self { rate, next: Cell::new(start), random: RefCell::new(random) }
+        Self {
+            rate,
+            next: Cell::new(start),
+            random: RefCell::new(random),
+        }
     }
 
     /// The intended start (ns on the run's clock) of the next operation; none in a closed loop.
@@ -39,7 +43,10 @@ mod tests {
     #[test]
     fn an_open_loop_keeps_its_rate_whatever_the_workers_do() {
         let arrivals = Arrivals::new(Some(500.0), 0, stream(1, "arrivals"));
-        let last = (0..50_000).filter_map(|_| arrivals.next()).last().expect("open loop");
+        let last = (0..50_000)
+            .filter_map(|_| arrivals.next())
+            .last()
+            .expect("open loop");
         let rate = 50_000.0 / (last as f64 / 1e9);
         assert!((rate / 500.0 - 1.0).abs() < 0.03, "{rate}");
     }

@@ -47,6 +47,12 @@ pub struct Hit {
     pub gate: oneshot::Sender<()>,
 }
 
+/// Gets the length or delay that the driver measured.
+pub type Measured = oneshot::Sender<Duration>;
+
+/// The work time asked of a section, and who is told how long it took.
+pub type Slow = (Duration, Measured);
+
 /// To whom a trigger's `client` refers when it is `holder` or `other`: the client that the fault hit.
 #[derive(Debug, Clone, Default)]
 pub struct Scope(pub Option<String>);
@@ -67,8 +73,8 @@ pub struct Board {
     bitten: RefCell<BTreeSet<String>>,
     bites: Cell<u64>,
     doubles: Cell<u64>,
-    slow: RefCell<BTreeMap<(String, u32), (Duration, oneshot::Sender<Duration>)>>,
-    delayed: RefCell<BTreeMap<String, (Duration, Option<oneshot::Sender<Duration>>)>>,
+    slow: RefCell<BTreeMap<(String, u32), Slow>>,
+    delayed: RefCell<BTreeMap<String, (Duration, Option<Measured>)>>,
 }
 
 impl Board {
@@ -76,7 +82,12 @@ impl Board {
     /// with an `after` from the moment that fault has bitten.
     pub fn watch(&self, trigger: &Trigger, scope: Scope) -> oneshot::Receiver<Hit> {
         let (tell, told) = oneshot::channel();
-        self.rules.borrow_mut().push(Rule { trigger: trigger.clone(), scope, seen: 0, tell });
+        self.rules.borrow_mut().push(Rule {
+            trigger: trigger.clone(),
+            scope,
+            seen: 0,
+            tell,
+        });
         told
     }
 
@@ -120,7 +131,9 @@ impl Board {
                 holds.push(hold(seen));
             }
             ("release", "ok" | "fail" | "info") => {
-                self.holds.borrow_mut().retain(|h| (&h.client, h.worker) != (&me.0, me.1) || h.key != seen.key);
+                self.holds
+                    .borrow_mut()
+                    .retain(|h| (&h.client, h.worker) != (&me.0, me.1) || h.key != seen.key);
             }
             _ => {}
         }
@@ -142,7 +155,14 @@ impl Board {
                 if rule.seen >= rule.trigger.nth {
                     let rule = rules.swap_remove(at);
                     let (gate, wait) = oneshot::channel();
-                    if rule.tell.send(Hit { hold: hold(seen), gate }).is_ok() {
+                    if rule
+                        .tell
+                        .send(Hit {
+                            hold: hold(seen),
+                            gate,
+                        })
+                        .is_ok()
+                    {
                         gates.push(wait);
                     }
                     continue;
@@ -161,7 +181,9 @@ impl Board {
 
     /// A worker gave up waiting.
     pub fn stopped_waiting(&self, client: &str, worker: u32) {
-        self.waiting.borrow_mut().remove(&(client.to_owned(), worker));
+        self.waiting
+            .borrow_mut()
+            .remove(&(client.to_owned(), worker));
     }
 
     /// The last hold that is not yet released.
@@ -171,18 +193,28 @@ impl Board {
 
     /// A client that waits for a lock; the first by name.
     pub fn waiter(&self) -> Option<String> {
-        self.waiting.borrow().first().map(|(client, _)| client.clone())
+        self.waiting
+            .borrow()
+            .first()
+            .map(|(client, _)| client.clone())
     }
 
     /// Makes this worker's next critical section take `work`; the receiver gets its measured length.
-    pub fn slow_down(&self, client: &str, worker: u32, work: Duration) -> oneshot::Receiver<Duration> {
+    pub fn slow_down(
+        &self,
+        client: &str,
+        worker: u32,
+        work: Duration,
+    ) -> oneshot::Receiver<Duration> {
         let (tell, told) = oneshot::channel();
-        self.slow.borrow_mut().insert((client.to_owned(), worker), (work, tell));
+        self.slow
+            .borrow_mut()
+            .insert((client.to_owned(), worker), (work, tell));
         told
     }
 
     /// What [`Board::slow_down`] asked of this worker's section, once.
-    pub fn take_slow(&self, client: &str, worker: u32) -> Option<(Duration, oneshot::Sender<Duration>)> {
+    pub fn take_slow(&self, client: &str, worker: u32) -> Option<Slow> {
         self.slow.borrow_mut().remove(&(client.to_owned(), worker))
     }
 
@@ -190,7 +222,9 @@ impl Board {
     /// measured delay of the first one.
     pub fn delay_writes(&self, client: &str, delay: Duration) -> oneshot::Receiver<Duration> {
         let (tell, told) = oneshot::channel();
-        self.delayed.borrow_mut().insert(client.to_owned(), (delay, Some(tell)));
+        self.delayed
+            .borrow_mut()
+            .insert(client.to_owned(), (delay, Some(tell)));
         told
     }
 
@@ -217,7 +251,10 @@ impl Board {
 
 impl Rule {
     fn armed(&self, bitten: &BTreeSet<String>) -> bool {
-        self.trigger.after.as_ref().is_none_or(|fault| bitten.contains(fault))
+        self.trigger
+            .after
+            .as_ref()
+            .is_none_or(|fault| bitten.contains(fault))
     }
 
     fn fits(&self, seen: Seen<'_>) -> bool {
@@ -248,7 +285,14 @@ mod tests {
     use crate::plan::Trigger;
 
     fn acquire<'a>(result: &'a str, client: &'a str) -> Seen<'a> {
-        Seen { op: "acquire", result, client, worker: 0, key: "k", owner: Some("o") }
+        Seen {
+            op: "acquire",
+            result,
+            client,
+            worker: 0,
+            key: "k",
+            owner: Some("o"),
+        }
     }
 
     fn trigger(client: Option<&str>, nth: u32, after: Option<&str>) -> Trigger {
@@ -274,7 +318,10 @@ mod tests {
         assert!(told.try_recv().is_err(), "first match after the fault");
         let worker = board.tell(acquire("ok", "c2"));
         tokio::pin!(worker);
-        assert!(futures_util::poll!(worker.as_mut()).is_pending(), "the worker waits at the gate");
+        assert!(
+            futures_util::poll!(worker.as_mut()).is_pending(),
+            "the worker waits at the gate"
+        );
         let hit = told.try_recv().expect("second match");
         assert_eq!(hit.hold.client, "c2");
         drop(hit.gate);
@@ -302,7 +349,13 @@ mod tests {
         assert_eq!(board.waiter().as_deref(), Some("c2"));
         board.tell(acquire("ok", "c2")).await;
         assert_eq!(board.holder().expect("holds").client, "c2");
-        board.tell(Seen { op: "release", result: "ok", ..acquire("", "c2") }).await;
+        board
+            .tell(Seen {
+                op: "release",
+                result: "ok",
+                ..acquire("", "c2")
+            })
+            .await;
         assert_eq!(board.holder().expect("holds").client, "c1");
         board.died("c1");
         assert_eq!(board.holder(), None);

@@ -66,7 +66,10 @@ impl Clients {
         grants: Option<Rc<Grants>>,
     ) -> Result<Rc<Self>, ClientError> {
         let (notices, inbox) = mpsc::unbounded_channel();
-        let starts = recipe.links.keys().map(|name| launch(&recipe, name, clock, &reaper, &notices));
+        let starts = recipe
+            .links
+            .keys()
+            .map(|name| launch(&recipe, name, clock, &reaper, &notices));
         let mut slots = Vec::new();
         let mut about = None;
         let mut failed = None;
@@ -86,7 +89,16 @@ impl Clients {
             return Err(error);
         }
         let about = about.unwrap_or_default();
-        let clients = Rc::new(Self { slots, recipe, clock, recorder, reaper, notices, grants, about });
+        let clients = Rc::new(Self {
+            slots,
+            recipe,
+            clock,
+            recorder,
+            reaper,
+            notices,
+            grants,
+            about,
+        });
         for slot in &clients.slots {
             clients.say_born(&slot.name);
         }
@@ -122,9 +134,12 @@ impl Clients {
     /// # Errors
     /// As [`Clients::start`].
     pub async fn replace(&self, name: &str) -> Result<(), ClientError> {
-        let Some(slot) = self.slot(name) else { return Ok(()) };
+        let Some(slot) = self.slot(name) else {
+            return Ok(());
+        };
         slot.end(Duration::ZERO).await;
-        let (process, _) = launch(&self.recipe, name, self.clock, &self.reaper, &self.notices).await?;
+        let (process, _) =
+            launch(&self.recipe, name, self.clock, &self.reaper, &self.notices).await?;
         *slot.process.borrow_mut() = Some(process);
         slot.mourned.set(false);
         self.say_born(name);
@@ -138,7 +153,10 @@ impl Clients {
     }
 
     fn say_born(&self, name: &str) {
-        let pid = self.slot(name).and_then(|slot| slot.process()).map_or(0, |process| process.pid());
+        let pid = self
+            .slot(name)
+            .and_then(|slot| slot.process())
+            .map_or(0, |process| process.pid());
         self.say(name, "birth", &format!("answers as pid {pid}"));
     }
 
@@ -157,14 +175,22 @@ impl Clients {
             kind: EventType::Info,
             f: f.into(),
             key: None,
-            value: Value { proof: Some(proof.into()), ..Value::default() },
+            value: Value {
+                proof: Some(proof.into()),
+                ..Value::default()
+            },
             error: None,
         });
     }
 
     fn take(&self, notice: &Notice) {
         match notice {
-            Notice::Lost { client, worker, key, .. } => self.say_lost(client, *worker, key),
+            Notice::Lost {
+                client,
+                worker,
+                key,
+                ..
+            } => self.say_lost(client, *worker, key),
             Notice::Misbehaved { client, what, .. } => self.say(client, "adapter", what),
             Notice::Died { client, status, .. } => {
                 if let Some(slot) = self.slot(client)
@@ -177,7 +203,10 @@ impl Clients {
     }
 
     fn say_lost(&self, client: &str, worker: u32, key: &str) {
-        let process = self.slot(client).and_then(|slot| slot.logical.borrow().get(&worker).copied()).unwrap_or(0);
+        let process = self
+            .slot(client)
+            .and_then(|slot| slot.logical.borrow().get(&worker).copied())
+            .unwrap_or(0);
         self.recorder.emit(Event {
             index: 0,
             time: self.clock.now(),
@@ -252,7 +281,9 @@ async fn launch(
 
 async fn listen(clients: std::rc::Weak<Clients>, mut inbox: mpsc::UnboundedReceiver<Notice>) {
     while let Some(notice) = inbox.recv().await {
-        let Some(clients) = clients.upgrade() else { return };
+        let Some(clients) = clients.upgrade() else {
+            return;
+        };
         clients.take(&notice);
     }
 }

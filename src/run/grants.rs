@@ -23,7 +23,10 @@ impl Grants {
     /// Gives the key back.
     pub fn free(&self, key: &str, client: &str, worker: u32) {
         let mut table = self.0.borrow_mut();
-        if table.get(key).is_some_and(|(c, w)| c == client && *w == worker) {
+        if table
+            .get(key)
+            .is_some_and(|(c, w)| c == client && *w == worker)
+        {
             table.remove(key);
         }
     }

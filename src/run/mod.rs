@@ -20,7 +20,6 @@ use crate::fault::{Nemesis, World};
 use crate::observe::{Hiccups, Nodes, ObserveError, Observer};
 use crate::plan::Plan;
 use crate::record::{Clock, Sink};
-use crate::report::progress::Progress;
 use board::Board;
 use clients::{Clients, Recipe};
 use fencepost_checker::{Event, EventType, Header, Model, Process, Value, Verdict};
@@ -28,7 +27,7 @@ use grants::Grants;
 use recorder::Recorder;
 use session::Session;
 use shared::Shared;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -42,6 +41,32 @@ pub struct Done {
     pub dir: PathBuf,
     /// What the checker says.
     pub verdict: Verdict,
+}
+
+/// How far a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Operations completed.
+    pub operations: u64,
+    /// Grants.
+    pub grants: u64,
+    /// Faults that bit.
+    pub bites: u64,
+    /// Grants while another worker had not let go: a first sign, before the check.
+    pub doubles: u64,
+}
+
+/// Is told how far a run is. `()` does not listen.
+pub trait Watcher {
+    /// A phase begins, and how long it will take if that is known.
+    fn phase(&self, name: &str, expected: Option<Duration>);
+    /// The counters so far.
+    fn tick(&self, counters: Counters);
+}
+
+impl Watcher for () {
+    fn phase(&self, _name: &str, _expected: Option<Duration>) {}
+    fn tick(&self, _counters: Counters) {}
 }
 
 /// Why a run could not be made or finished.
@@ -73,9 +98,21 @@ pub enum RunError {
 ///
 /// # Errors
 /// See [`RunError`]. Clients that were started are ended in any case.
-pub async fn run(session: &Session, plan: Rc<Plan>, prefix: &str, root: &Path, progress: &Progress) -> Result<Done, RunError> {
-    let dir = results::create(root, &plan).map_err(|source| RunError::Results { path: root.to_owned(), source })?;
-    let broken = |source| RunError::Results { path: dir.clone(), source };
+pub async fn run(
+    session: &Session,
+    plan: Rc<Plan>,
+    prefix: &str,
+    root: &Path,
+    progress: &dyn Watcher,
+) -> Result<Done, RunError> {
+    let dir = results::create(root, &plan).map_err(|source| RunError::Results {
+        path: root.to_owned(),
+        source,
+    })?;
+    let broken = |source| RunError::Results {
+        path: dir.clone(),
+        source,
+    };
     results::write_atomically(&dir.join("plan.toml"), plan.to_toml().as_bytes()).map_err(broken)?;
     let stage = Stage::set(session, plan, prefix, &dir, progress).await?;
     let outcome = stage.play(progress).await;
@@ -112,7 +149,7 @@ impl Stage {
         plan: Rc<Plan>,
         prefix: &str,
         dir: &Path,
-        progress: &Progress,
+        progress: &dyn Watcher,
     ) -> Result<Self, RunError> {
         progress.phase("clients", None);
         let clock = Clock::start();
@@ -120,21 +157,41 @@ impl Stage {
         let mut versions = session.cluster.versions();
         versions.insert("fencepost".into(), env!("CARGO_PKG_VERSION").into());
         versions.insert("reach".into(), session.cluster.reach());
-        let recorder = Recorder::create(&history, &header(&plan, versions))
-            .map_err(|source| RunError::Results { path: dir.to_owned(), source })?;
+        let recorder = Recorder::create(&history, &header(&plan, versions)).map_err(|source| {
+            RunError::Results {
+                path: dir.to_owned(),
+                source,
+            }
+        })?;
         let writer = tokio::task::spawn_local(recorder.clone().write_out());
         let nodes = Rc::new(ClusterNodes(session.cluster.clone()));
-        let observer = Rc::new(Observer::start(nodes, prefix.to_owned(), clock, Rc::new(recorder.clone())).await?);
-        let control = (plan.lock.name.as_deref() == Some("perfect")).then(|| Rc::new(Grants::default()));
+        let observer = Rc::new(
+            Observer::start(nodes, prefix.to_owned(), clock, Rc::new(recorder.clone())).await?,
+        );
+        let control =
+            (plan.lock.name.as_deref() == Some("perfect")).then(|| Rc::new(Grants::default()));
         let reaper = session.reaper.clone();
         let recipe = recipe(&plan, &session.cluster, prefix, dir);
-        let clients = Clients::start(recipe, clock, recorder.clone(), reaper, control.clone()).await?;
+        let clients =
+            Clients::start(recipe, clock, recorder.clone(), reaper, control.clone()).await?;
         say_library(&recorder, clock, &clients);
         let board = Rc::new(Board::default());
-        let arrivals = arrivals::Arrivals::new(plan.load.rate, clock.now(), streams::stream(plan.seed, "arrivals"));
-        let shared = Shared::new(plan.clone(), clock, recorder.clone(), board.clone(), arrivals, control);
+        let arrivals = arrivals::Arrivals::new(
+            plan.load.rate,
+            clock.now(),
+            streams::stream(plan.seed, "arrivals"),
+        );
+        let shared = Shared::new(
+            plan.clone(),
+            clock,
+            recorder.clone(),
+            board.clone(),
+            arrivals,
+            control,
+        );
         let world = World {
             random: RefCell::new(streams::stream(plan.seed, "faults")),
+            given: Cell::new(0),
             plan,
             clock,
             recorder: recorder.clone(),
@@ -144,17 +201,27 @@ impl Stage {
             board,
         };
         let hiccups = Hiccups::start(clock, Rc::new(recorder));
-        Ok(Self { world: Rc::new(world), shared: Rc::new(shared), hiccups, writer })
+        Ok(Self {
+            world: Rc::new(world),
+            shared: Rc::new(shared),
+            hiccups,
+            writer,
+        })
     }
 
     /// The phases. An error is the history's file refusing a write; the clients are ended in any case.
-    async fn play(self, progress: &Progress) -> std::io::Result<()> {
+    async fn play(self, progress: &dyn Watcher) -> std::io::Result<()> {
         let recorder = self.world.recorder.clone();
         let outcome = tokio::select! {
             () = self.phases(progress) => Ok(()),
             error = recorder.failure() => Err(error),
         };
-        let Self { world, hiccups, writer, .. } = self;
+        let Self {
+            world,
+            hiccups,
+            writer,
+            ..
+        } = self;
         world.clients.shutdown(Duration::from_millis(500)).await;
         hiccups.stop().await;
         say_phase(&world, "end");
@@ -167,7 +234,7 @@ impl Stage {
         outcome.and(recorder.take_failure().map_or(Ok(()), Err))
     }
 
-    async fn phases(&self, progress: &Progress) {
+    async fn phases(&self, progress: &dyn Watcher) {
         let load = &self.shared.plan.load;
         self.phase("load");
         progress.phase("load", Some(load.length));
@@ -200,8 +267,12 @@ impl Stage {
         for slot in self.world.clients.slots() {
             for number in 0..load.workers {
                 let key = format!("lock:{}", count % load.keys);
-                let random = streams::stream(self.shared.plan.seed, &format!("worker {}/{number}", slot.name));
-                let worker = worker::Worker::new(self.shared.clone(), slot.clone(), number, key, random);
+                let random = streams::stream(
+                    self.shared.plan.seed,
+                    &format!("worker {}/{number}", slot.name),
+                );
+                let worker =
+                    worker::Worker::new(self.shared.clone(), slot.clone(), number, key, random);
                 workers.push(tokio::task::spawn_local(worker.run()));
                 count += 1;
             }
@@ -210,12 +281,17 @@ impl Stage {
     }
 
     /// Lets time pass, and shows how far things are.
-    async fn wait(&self, length: Duration, progress: &Progress) {
+    async fn wait(&self, length: Duration, progress: &dyn Watcher) {
         let end = tokio::time::Instant::now() + length;
         loop {
             let now = tokio::time::Instant::now();
             let board = &self.shared.board;
-            progress.tick(self.shared.operations.get(), self.shared.grants.get(), board.bites(), board.doubles());
+            progress.tick(Counters {
+                operations: self.shared.operations.get(),
+                grants: self.shared.grants.get(),
+                bites: board.bites(),
+                doubles: board.doubles(),
+            });
             if now >= end {
                 return;
             }
@@ -229,12 +305,18 @@ impl Stage {
 }
 
 fn say_phase(world: &World, name: &str) {
-    world.recorder.emit(driver_event(world.clock.now(), "phase", |value| value.phase = Some(name.into())));
+    world
+        .recorder
+        .emit(driver_event(world.clock.now(), "phase", |value| {
+            value.phase = Some(name.into());
+        }));
 }
 
 fn say_library(recorder: &Recorder, clock: Clock, clients: &Clients) {
     let about = serde_json::to_string(&clients.about).unwrap_or_default();
-    recorder.emit(driver_event(clock.now(), "library", |value| value.proof = Some(about.as_str().into())));
+    recorder.emit(driver_event(clock.now(), "library", |value| {
+        value.proof = Some(about.as_str().into());
+    }));
 }
 
 fn driver_event<'a>(time: u64, f: &'a str, fill: impl FnOnce(&mut Value<'a>)) -> Event<'a> {
@@ -262,7 +344,10 @@ fn header(plan: &Plan, versions: BTreeMap<String, String>) -> Header {
     let millis = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
     Header {
         fencepost: 1,
-        workload: plan.variant.as_ref().map_or_else(|| plan.name.clone(), |v| format!("{}/{v}", plan.name)),
+        workload: plan
+            .variant
+            .as_ref()
+            .map_or_else(|| plan.name.clone(), |v| format!("{}/{v}", plan.name)),
         seed: plan.seed,
         model: Model {
             ttl_ms: lease.then(|| millis(plan.lock.ttl)),
@@ -284,12 +369,20 @@ fn header(plan: &Plan, versions: BTreeMap<String, String>) -> Header {
 
 fn recipe(plan: &Plan, cluster: &Cluster, prefix: &str, dir: &Path) -> Recipe {
     let names = (1..=plan.load.clients).map(|n| format!("c{n}"));
-    let links = |name: &str| -> Vec<SocketAddr> { (0..cluster.node_count()).map(|n| cluster.link(name, n)).collect() };
+    let links = |name: &str| -> Vec<SocketAddr> {
+        (0..cluster.node_count())
+            .map(|n| cluster.link(name, n))
+            .collect()
+    };
     let millis = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
-    let mut options: serde_json::Map<String, serde_json::Value> = plan.lock.options.clone().into_iter().collect();
+    let mut options: serde_json::Map<String, serde_json::Value> =
+        plan.lock.options.clone().into_iter().collect();
     options.insert("fencing".into(), plan.lock.fencing.into());
-    options.insert("connection".into(), serde_json::to_value(plan.lock.connection).unwrap_or_default());
-        Recipe {
+    options.insert(
+        "connection".into(),
+        serde_json::to_value(plan.lock.connection).unwrap_or_default(),
+    );
+    Recipe {
         spec: ClientSpec {
             name: String::new(),
             argv: argv(plan),
@@ -319,7 +412,8 @@ fn argv(plan: &Plan) -> Vec<String> {
     match &plan.lock.name {
         None => plan.lock.command.clone(),
         Some(name) => {
-            let own = std::env::current_exe().map_or_else(|_| "fencepost".into(), |p| p.to_string_lossy().into_owned());
+            let own = std::env::current_exe()
+                .map_or_else(|_| "fencepost".into(), |p| p.to_string_lossy().into_owned());
             vec![own, "client".into(), "--lock".into(), name.clone()]
         }
     }

@@ -34,7 +34,10 @@ pub struct Stale {
 impl Resource {
     /// An empty resource: each key at version 0.
     pub fn new(fence: Fence) -> Self {
-        Self { fence, cells: RefCell::default() }
+        Self {
+            fence,
+            cells: RefCell::default(),
+        }
     }
 
     /// Reads the version. Under a fence on first access the read registers its token, and a stale one is refused.
@@ -69,7 +72,10 @@ impl Resource {
 fn pass(cell: &mut Cell, token: Option<u64>) -> Result<(), Stale> {
     let given = token.unwrap_or(0);
     if given < cell.highest {
-        return Err(Stale { given, highest: cell.highest });
+        return Err(Stale {
+            given,
+            highest: cell.highest,
+        });
     }
     cell.highest = given;
     Ok(())
@@ -85,7 +91,13 @@ mod tests {
         let resource = Resource::new(Fence::FirstAccess);
         assert_eq!(resource.read("k", Some(1)), Ok(0));
         assert_eq!(resource.read("k", Some(2)), Ok(0));
-        assert_eq!(resource.write("k", 1, Some(1)), Err(Stale { given: 1, highest: 2 }));
+        assert_eq!(
+            resource.write("k", 1, Some(1)),
+            Err(Stale {
+                given: 1,
+                highest: 2
+            })
+        );
         assert_eq!(resource.write("k", 1, Some(2)), Ok(()));
         assert_eq!(resource.read("k", Some(2)), Ok(1));
     }
@@ -96,7 +108,13 @@ mod tests {
         assert_eq!(resource.read("k", Some(2)), Ok(0));
         assert_eq!(resource.write("k", 1, Some(1)), Ok(()));
         assert_eq!(resource.write("k", 1, Some(2)), Ok(()));
-        assert_eq!(resource.write("k", 2, Some(1)), Err(Stale { given: 1, highest: 2 }));
+        assert_eq!(
+            resource.write("k", 2, Some(1)),
+            Err(Stale {
+                given: 1,
+                highest: 2
+            })
+        );
     }
 
     #[test]

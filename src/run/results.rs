@@ -12,10 +12,16 @@ use std::path::{Path, PathBuf};
 pub fn create(root: &Path, plan: &Plan) -> std::io::Result<PathBuf> {
     let parent = root.join(folder_name(plan));
     std::fs::create_dir_all(&parent)?;
-    let stamp = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
+    let stamp = jiff::Timestamp::now()
+        .strftime("%Y%m%dT%H%M%SZ")
+        .to_string();
     let base = format!("{stamp}-{}", plan.seed);
     for again in 1.. {
-        let name = if again == 1 { base.clone() } else { format!("{base}.{again}") };
+        let name = if again == 1 {
+            base.clone()
+        } else {
+            format!("{base}.{again}")
+        };
         let dir = parent.join(name);
         match std::fs::create_dir(&dir) {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
@@ -36,7 +42,9 @@ pub fn create(root: &Path, plan: &Plan) -> std::io::Result<PathBuf> {
 /// # Errors
 /// The link cannot be made.
 pub fn point_latest(dir: &Path) -> std::io::Result<()> {
-    let (Some(parent), Some(name)) = (dir.parent(), dir.file_name()) else { return Ok(()) };
+    let (Some(parent), Some(name)) = (dir.parent(), dir.file_name()) else {
+        return Ok(());
+    };
     let next = parent.join(format!(".latest-{}", std::process::id()));
     std::os::unix::fs::symlink(name, &next)?;
     std::fs::rename(&next, parent.join("latest"))
@@ -48,7 +56,9 @@ pub fn point_latest(dir: &Path) -> std::io::Result<()> {
 /// It cannot be written; an older file of that name is then untouched.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let dir = path.parent().unwrap_or(Path::new("."));
-    let mut file = tempfile::Builder::new().permissions(readable()).tempfile_in(dir)?;
+    let mut file = tempfile::Builder::new()
+        .permissions(readable())
+        .tempfile_in(dir)?;
     file.write_all(bytes)?;
     file.persist(path)?;
     Ok(())

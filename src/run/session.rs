@@ -4,7 +4,7 @@
 //! `--repeat` makes many runs in one session, each with its own keys, clients and seed.
 use crate::cluster::{Backend, Cluster, ClusterError, Spec};
 use crate::plan::Plan;
-use crate::reaper::Reaper;
+use crate::reaper::{self, Reaper};
 use std::path::Path;
 use std::rc::Rc;
 
@@ -24,9 +24,11 @@ impl Session {
     /// # Errors
     /// See [`ClusterError`]; what was started is removed again.
     pub async fn start(plan: &Plan, backend: Backend) -> Result<Self, ClusterError> {
-        let id = format!("{:012x}", rand::random::<u64>() >> 16);
-        let reaper = Reaper::start(&id)
-            .map_err(|source| ClusterError::Disk { path: std::env::temp_dir(), source })?;
+        let id = reaper::fresh_run();
+        let reaper = Reaper::start(&id).map_err(|source| ClusterError::Disk {
+            path: std::env::temp_dir(),
+            source,
+        })?;
         let spec = Spec {
             backend,
             plan: plan.cluster.clone(),
@@ -36,7 +38,11 @@ impl Session {
             command: Vec::new(),
         };
         match Cluster::start(spec, &reaper).await {
-            Ok(cluster) => Ok(Self { id, cluster: Rc::new(cluster), reaper }),
+            Ok(cluster) => Ok(Self {
+                id,
+                cluster: Rc::new(cluster),
+                reaper,
+            }),
             Err(error) => {
                 reaper.finish().await;
                 Err(error)

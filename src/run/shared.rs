@@ -50,7 +50,12 @@ impl Shared {
         arrivals: Arrivals,
         control: Option<Rc<Grants>>,
     ) -> Self {
-        let longest = plan.faults.iter().filter_map(|f| f.length).max().unwrap_or_default();
+        let longest = plan
+            .faults
+            .iter()
+            .filter_map(|f| f.length)
+            .max()
+            .unwrap_or_default();
         Self {
             resource: Resource::new(plan.resource.fence),
             patience: longest.max(plan.lock.timeout) + Duration::from_secs(5),
@@ -94,8 +99,12 @@ impl Work {
     pub fn draw(&self, random: &mut impl Rng) -> Duration {
         match *self {
             Self::Fixed(d) => d,
-            Self::Uniform(low, high) => low + (high.saturating_sub(low)).mul_f64(random.random::<f64>()),
-            Self::Exponential(mean) => mean.mul_f64((-(1.0 - random.random::<f64>()).ln()).min(20.0)),
+            Self::Uniform(low, high) => {
+                low + (high.saturating_sub(low)).mul_f64(random.random::<f64>())
+            }
+            Self::Exponential(mean) => {
+                mean.mul_f64((-(1.0 - random.random::<f64>()).ln()).min(20.0))
+            }
         }
     }
 }

@@ -5,7 +5,7 @@
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// The stream `name` of `seed`: xoshiro256++ (Blackman and Vigna, 2019), seeded by SplitMix64 over an FNV-1a hash of
+/// The stream `name` of `seed`: xoshiro256++ (Blackman and Vigna, 2019), seeded by `SplitMix64` over an FNV-1a hash of
 /// the name mixed with the seed.
 pub fn stream(seed: u64, name: &str) -> Xoshiro256PlusPlus {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;

@@ -37,10 +37,23 @@ struct Completion<'a> {
 
 impl Worker {
     /// Worker `number` of the client in `slot`, on `key`.
-    pub fn new(shared: Rc<Shared>, slot: Rc<Slot>, number: u32, key: String, random: Xoshiro256PlusPlus) -> Self {
+    pub fn new(
+        shared: Rc<Shared>,
+        slot: Rc<Slot>,
+        number: u32,
+        key: String,
+        random: Xoshiro256PlusPlus,
+    ) -> Self {
         let process = shared.new_process();
         slot.logical.borrow_mut().insert(number, process);
-        Self { shared, slot, number, key, process, random }
+        Self {
+            shared,
+            slot,
+            number,
+            key,
+            process,
+            random,
+        }
     }
 
     /// Works until the run says stop; then finishes the section that it is in.
@@ -71,19 +84,48 @@ impl Worker {
         let plan = &shared.plan.lock;
         let mut intended = intended;
         while !shared.stopping() && client.alive() {
-            self.invoke("acquire", Value { intended: intended.take(), wait_ms: Some(0), ..Value::default() }).await;
+            self.invoke(
+                "acquire",
+                Value {
+                    intended: intended.take(),
+                    wait_ms: Some(0),
+                    ..Value::default()
+                },
+            )
+            .await;
             match self.ask_for_lock(client, plan.timeout).await.result {
-                Ok(Reply::Granted { owner, validity_ms, token }) => {
+                Ok(Reply::Granted {
+                    owner,
+                    validity_ms,
+                    token,
+                }) => {
                     let value = Value {
                         owner: owner.as_deref().map(Into::into),
                         validity_ms,
                         token,
                         ..Value::default()
                     };
-                    self.complete(EventType::Ok, Completion { f: "acquire", value }, None).await;
+                    self.complete(
+                        EventType::Ok,
+                        Completion {
+                            f: "acquire",
+                            value,
+                        },
+                        None,
+                    )
+                    .await;
                     return Some(Grant { token });
                 }
-                Ok(_) => self.failed("acquire", &Failure { definite: false, code: "bad-answer".into() }).await,
+                Ok(_) => {
+                    self.failed(
+                        "acquire",
+                        &Failure {
+                            definite: false,
+                            code: "bad-answer".into(),
+                        },
+                    )
+                    .await;
+                }
                 Err(failure) => self.failed("acquire", &failure).await,
             }
             let pause = plan.retry.mul_f64(self.random.random_range(0.5..=1.0));
@@ -97,11 +139,22 @@ impl Worker {
         if let Some(grants) = &self.shared.control
             && !grants.take(&self.key, &self.slot.name, self.number)
         {
-            let held = Failure { definite: true, code: "held".into() };
-            return Answer { ret: self.shared.clock.now(), result: Err(held) };
+            let held = Failure {
+                definite: true,
+                code: "held".into(),
+            };
+            return Answer {
+                ret: self.shared.clock.now(),
+                result: Err(held),
+            };
         }
         let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
-        let request = Request::Acquire { worker: self.number, key: self.key.clone(), wait_ms: 0, timeout_ms };
+        let request = Request::Acquire {
+            worker: self.number,
+            key: self.key.clone(),
+            wait_ms: 0,
+            timeout_ms,
+        };
         client.request(request, timeout).await
     }
 
@@ -119,9 +172,18 @@ impl Worker {
 
     async fn read(&mut self, grant: &Grant) -> Option<u64> {
         let outcome = self.shared.resource.read(&self.key, grant.token);
-        let value = Value { token: grant.token, version: outcome.ok(), ..Value::default() };
-        let (kind, error) = if outcome.is_ok() { (EventType::Ok, None) } else { (EventType::Fail, Some("stale-token")) };
-        self.complete(kind, Completion { f: "read", value }, error).await;
+        let value = Value {
+            token: grant.token,
+            version: outcome.ok(),
+            ..Value::default()
+        };
+        let (kind, error) = if outcome.is_ok() {
+            (EventType::Ok, None)
+        } else {
+            (EventType::Fail, Some("stale-token"))
+        };
+        self.complete(kind, Completion { f: "read", value }, error)
+            .await;
         outcome.ok()
     }
 
@@ -129,11 +191,24 @@ impl Worker {
     async fn work(&mut self, client: &ClientProcess) -> bool {
         let shared = self.shared.clone();
         let slow = shared.board.take_slow(&self.slot.name, self.number);
-        let length = slow.as_ref().map_or_else(|| shared.plan.load.work.draw(&mut self.random), |(work, _)| *work);
+        let length = slow.as_ref().map_or_else(
+            || shared.plan.load.work.draw(&mut self.random),
+            |(work, _)| *work,
+        );
         let ms = length.as_secs_f64() * 1e3;
-        self.invoke("work", Value { ms: Some(ms), ..Value::default() }).await;
+        self.invoke(
+            "work",
+            Value {
+                ms: Some(ms),
+                ..Value::default()
+            },
+        )
+        .await;
         let began = shared.clock.now();
-        let request = Request::Work { worker: self.number, ms: ms.round() as u64 };
+        let request = Request::Work {
+            worker: self.number,
+            ms: ms.round() as u64,
+        };
         let done = Notify::new();
         let over = Cell::new(false);
         let work = async {
@@ -150,11 +225,26 @@ impl Worker {
         }
         match answer.result {
             Ok(_) => {
-                self.complete(EventType::Ok, Completion { f: "work", value: Value::default() }, None).await;
+                self.complete(
+                    EventType::Ok,
+                    Completion {
+                        f: "work",
+                        value: Value::default(),
+                    },
+                    None,
+                )
+                .await;
                 true
             }
             Err(failure) => {
-                self.failed("work", &Failure { definite: false, ..failure }).await;
+                self.failed(
+                    "work",
+                    &Failure {
+                        definite: false,
+                        ..failure
+                    },
+                )
+                .await;
                 false
             }
         }
@@ -170,18 +260,49 @@ impl Worker {
         let ttl_ms = u64::try_from(plan.ttl.as_millis()).unwrap_or(u64::MAX);
         while !over.get() {
             tokio::select! { () = tokio::time::sleep(plan.ttl / 3) => {}, () = done.notified() => return }
-            self.invoke("extend", Value { ttl_ms: Some(ttl_ms), ..Value::default() }).await;
-            let request = Request::Extend { worker: self.number, key: self.key.clone(), ttl_ms };
+            self.invoke(
+                "extend",
+                Value {
+                    ttl_ms: Some(ttl_ms),
+                    ..Value::default()
+                },
+            )
+            .await;
+            let request = Request::Extend {
+                worker: self.number,
+                key: self.key.clone(),
+                ttl_ms,
+            };
             let answer = client.request(request, plan.timeout).await;
             match answer.result {
                 Ok(reply) => {
-                    let validity_ms = if let Reply::Done { validity_ms } = reply { validity_ms } else { None };
-                    let value = Value { validity_ms, ..Value::default() };
-                    self.complete(EventType::Ok, Completion { f: "extend", value }, None).await;
+                    let validity_ms = if let Reply::Done { validity_ms } = reply {
+                        validity_ms
+                    } else {
+                        None
+                    };
+                    let value = Value {
+                        validity_ms,
+                        ..Value::default()
+                    };
+                    self.complete(EventType::Ok, Completion { f: "extend", value }, None)
+                        .await;
                 }
                 Err(failure) => {
-                    let kind = if failure.definite { EventType::Fail } else { EventType::Info };
-                    self.complete(kind, Completion { f: "extend", value: Value::default() }, Some(&failure.code)).await;
+                    let kind = if failure.definite {
+                        EventType::Fail
+                    } else {
+                        EventType::Info
+                    };
+                    self.complete(
+                        kind,
+                        Completion {
+                            f: "extend",
+                            value: Value::default(),
+                        },
+                        Some(&failure.code),
+                    )
+                    .await;
                 }
             }
         }
@@ -189,38 +310,84 @@ impl Worker {
 
     async fn write(&mut self, client: &ClientProcess, grant: &Grant, read: u64) {
         let shared = self.shared.clone();
-        let value = Value { token: grant.token, version: Some(read + 1), ..Value::default() };
+        let value = Value {
+            token: grant.token,
+            version: Some(read + 1),
+            ..Value::default()
+        };
         if shared.plan.lock.respect_validity && !self.still_held(client).await {
-            self.complete(EventType::Fail, Completion { f: "write", value }, Some("lease-over")).await;
+            self.complete(
+                EventType::Fail,
+                Completion { f: "write", value },
+                Some("lease-over"),
+            )
+            .await;
             return;
         }
         if let Some(delay) = shared.board.write_delay(&self.slot.name) {
             let sent = shared.clock.now();
             tokio::time::sleep(delay).await;
-            shared.board.was_delayed(&self.slot.name, Duration::from_nanos(shared.clock.now() - sent));
+            shared.board.was_delayed(
+                &self.slot.name,
+                Duration::from_nanos(shared.clock.now() - sent),
+            );
         }
         match shared.resource.write(&self.key, read + 1, grant.token) {
-            Ok(()) => self.complete(EventType::Ok, Completion { f: "write", value }, None).await,
-            Err(_) => self.complete(EventType::Fail, Completion { f: "write", value }, Some("stale-token")).await,
+            Ok(()) => {
+                self.complete(EventType::Ok, Completion { f: "write", value }, None)
+                    .await;
+            }
+            Err(_) => {
+                self.complete(
+                    EventType::Fail,
+                    Completion { f: "write", value },
+                    Some("stale-token"),
+                )
+                .await;
+            }
         }
     }
 
     /// What the library believes of its own lease; no answer counts as no.
     async fn still_held(&self, client: &ClientProcess) -> bool {
-        let request = Request::Held { worker: self.number, key: self.key.clone() };
-        matches!(client.request(request, self.shared.plan.lock.timeout).await.result, Ok(Reply::Held(true)))
+        let request = Request::Held {
+            worker: self.number,
+            key: self.key.clone(),
+        };
+        matches!(
+            client
+                .request(request, self.shared.plan.lock.timeout)
+                .await
+                .result,
+            Ok(Reply::Held(true))
+        )
     }
 
     async fn release(&mut self, client: &ClientProcess) {
         let shared = self.shared.clone();
         self.invoke("release", Value::default()).await;
-        let request = Request::Release { worker: self.number, key: self.key.clone() };
-        match client.request(request, shared.plan.lock.timeout).await.result {
+        let request = Request::Release {
+            worker: self.number,
+            key: self.key.clone(),
+        };
+        match client
+            .request(request, shared.plan.lock.timeout)
+            .await
+            .result
+        {
             Ok(_) => {
                 if let Some(grants) = &shared.control {
                     grants.free(&self.key, &self.slot.name, self.number);
                 }
-                self.complete(EventType::Ok, Completion { f: "release", value: Value::default() }, None).await;
+                self.complete(
+                    EventType::Ok,
+                    Completion {
+                        f: "release",
+                        value: Value::default(),
+                    },
+                    None,
+                )
+                .await;
             }
             Err(failure) => self.failed("release", &failure).await,
         }
@@ -228,7 +395,15 @@ impl Worker {
 
     async fn failed(&mut self, f: &str, failure: &Failure) {
         if failure.definite {
-            self.complete(EventType::Fail, Completion { f, value: Value::default() }, Some(&failure.code)).await;
+            self.complete(
+                EventType::Fail,
+                Completion {
+                    f,
+                    value: Value::default(),
+                },
+                Some(&failure.code),
+            )
+            .await;
             if f == "acquire"
                 && failure.code != "held"
                 && let Some(grants) = &self.shared.control
@@ -237,13 +412,25 @@ impl Worker {
             }
             return;
         }
-        self.complete(EventType::Info, Completion { f, value: Value::default() }, Some(&failure.code)).await;
+        self.complete(
+            EventType::Info,
+            Completion {
+                f,
+                value: Value::default(),
+            },
+            Some(&failure.code),
+        )
+        .await;
         self.process = self.shared.new_process();
-        self.slot.logical.borrow_mut().insert(self.number, self.process);
+        self.slot
+            .logical
+            .borrow_mut()
+            .insert(self.number, self.process);
     }
 
     async fn invoke(&self, f: &str, value: Value<'_>) {
-        self.complete(EventType::Invoke, Completion { f, value }, None).await;
+        self.complete(EventType::Invoke, Completion { f, value }, None)
+            .await;
     }
 
     /// Records one event and tells the board.
@@ -272,6 +459,16 @@ impl Worker {
             EventType::Info => "info",
         };
         let (client, worker, key) = (self.slot.name.as_str(), self.number, self.key.as_str());
-        self.shared.board.tell(Seen { op: f, result, client, worker, key, owner: owner.as_deref() }).await;
+        self.shared
+            .board
+            .tell(Seen {
+                op: f,
+                result,
+                client,
+                worker,
+                key,
+                owner: owner.as_deref(),
+            })
+            .await;
     }
 }

@@ -19,21 +19,34 @@ pub fn alone() -> MutexGuard<'static, ()> {
 
 /// Whether an engine answers.
 pub fn docker_answers() -> bool {
-    let version = Command::new("docker").args(["version", "--format", "{{.Server.Version}}"]).output();
+    let version = Command::new("docker")
+        .args(["version", "--format", "{{.Server.Version}}"])
+        .output();
     version.is_ok_and(|out| out.status.success())
 }
 
 /// `docker` where an engine answers. Without one the test says so on stderr and in `target/skipped-container-tests`,
-/// runs on `local`, and fails where FENCEPOST_REQUIRE_DOCKER=1.
+/// runs on `local`, and fails where `FENCEPOST_REQUIRE_DOCKER` is set.
 pub fn backend(test: &str) -> &'static str {
     if docker_answers() {
         return "docker";
     }
-    assert!(std::env::var_os("FENCEPOST_REQUIRE_DOCKER").is_none(), "{test}: no engine answers");
-    eprintln!("{test}: skipped on containers, no engine answers; runs on local processes");
+    assert!(
+        std::env::var_os("FENCEPOST_REQUIRE_DOCKER").is_none(),
+        "{test}: no engine answers"
+    );
+    #[expect(clippy::print_stderr, reason = "a test says what it did not do")]
+    {
+        eprintln!("{test}: skipped on containers, no engine answers; runs on local processes");
+    }
     let note = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/skipped-container-tests");
-    let mut file = std::fs::OpenOptions::new().create(true).append(true).open(note).expect("target/ is writable");
-    std::io::Write::write_all(&mut file, format!("{test}\n").as_bytes()).expect("target/ is writable");
+    let mut file = std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(note)
+        .expect("target/ is writable");
+    std::io::Write::write_all(&mut file, format!("{test}\n").as_bytes())
+        .expect("target/ is writable");
     "local"
 }
 
@@ -49,8 +62,14 @@ impl Ran {
     /// The results folders of this run, in the order of their names.
     pub fn folders(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();
-        for workload in std::fs::read_dir(self.results.path()).expect("results").flatten() {
-            for run in std::fs::read_dir(workload.path()).expect("workload folder").flatten() {
+        for workload in std::fs::read_dir(self.results.path())
+            .expect("results")
+            .flatten()
+        {
+            for run in std::fs::read_dir(workload.path())
+                .expect("workload folder")
+                .flatten()
+            {
                 if !run.file_type().expect("type").is_symlink() {
                     found.push(run.path());
                 }
@@ -61,7 +80,7 @@ impl Ran {
     }
 
     /// The verdict in a results folder.
-    pub fn verdict(&self, folder: &Path) -> fencepost_checker::Verdict {
+    pub fn verdict(folder: &Path) -> fencepost_checker::Verdict {
         let text = std::fs::read_to_string(folder.join("verdict.json")).expect("verdict.json");
         serde_json::from_str(&text).expect("a verdict")
     }
@@ -71,9 +90,19 @@ impl Ran {
 pub fn run(workload: &str, backend: &str, more: &[&str]) -> Ran {
     let results = tempfile::tempdir().expect("temp folder");
     let mut command = fencepost();
-    command.args(["run", &format!("workloads/{workload}.toml"), "--backend", backend, "--results"]);
+    command.args([
+        "run",
+        &format!("workloads/{workload}.toml"),
+        "--backend",
+        backend,
+        "--results",
+    ]);
     command.arg(results.path()).args(more);
-    let Output { status, stdout, stderr } = command.output().expect("fencepost runs");
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command.output().expect("fencepost runs");
     Ran {
         code: status.code().unwrap_or(-1),
         stdout: String::from_utf8_lossy(&stdout).into_owned(),
