@@ -53,6 +53,7 @@ workloads! {
     lua_pause_fence_write: "lua-pause-fence-write" => "overrun";
     lua_pause_fenced: "lua-pause-fenced" => "overrun";
     lua_pause_overrun: "lua-pause-overrun" => "overrun";
+    lua_pause_respect: "lua-pause-respect";
     lua_plain: "lua-plain";
     lua_slow_release: "lua-slow-release";
     no_ttl_crash: "no-ttl-crash" => "deadlock";
