@@ -166,9 +166,13 @@ async fn session(
     summaries: &mut Vec<Summary>,
 ) -> Result<(), Stop> {
     progress.phase("cluster", None);
+    let reaper = Session::reaper().map_err(Stop::Cluster)?;
     let session = tokio::select! {
-        started = Session::start(&plan, backend) => started.map_err(Stop::Cluster)?,
-        exit = signals.heard() => return Err(Stop::Signal(exit)),
+        started = Session::start(&plan, backend, reaper.clone()) => started.map_err(Stop::Cluster)?,
+        exit = signals.heard() => {
+            reaper.finish().await;
+            return Err(Stop::Signal(exit));
+        }
     };
     let runs = async {
         for n in 0..args.repeat {
