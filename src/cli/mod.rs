@@ -8,6 +8,7 @@ pub mod doctor;
 mod doctor_command;
 mod exit;
 mod list;
+mod report;
 mod run;
 mod say;
 mod schema;
@@ -39,6 +40,8 @@ enum Command {
     Run(run::Args),
     /// Judge one or more histories, from wherever they are.
     Check(check::Args),
+    /// Write and print the reports of results folders again, from what stands in them.
+    Report(report::Args),
     /// Show what is possible on this machine, by which route, or why not.
     Doctor(doctor_command::Args),
     /// Remove what dead runs left behind: containers, networks, processes, folders.
@@ -80,6 +83,7 @@ pub fn main() -> ExitCode {
     let exit = match cli.command {
         Command::Run(args) => run::main(&args),
         Command::Check(args) => check::main(&args),
+        Command::Report(args) => report::main(&args),
         Command::Doctor(args) => doctor_command::main(&args),
         Command::Clean(args) => clean::main(&args),
         Command::List(args) => list::main(&args),

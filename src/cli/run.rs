@@ -208,6 +208,8 @@ fn report_on(done: &Done, progress: &Progress) -> Result<Summary, Stop> {
     let summary = report::summarise(&done.dir).map_err(wrong)?;
     report::render_all(&summary, &done.dir).map_err(wrong)?;
     progress.line(&report::tables::one_line(&summary));
+    let page = done.dir.join("report.html").display().to_string();
+    progress.line(&format!("page: {}", report::sanitise::visible(&page)));
     Ok(summary)
 }
 

@@ -20,6 +20,15 @@ pub fn word(text: &str) {
     let _ = writeln!(err, "{text}");
 }
 
+/// Where a page is, as a path to open.
+pub fn page(path: &std::path::Path) {
+    let path = path.display().to_string();
+    word(&format!(
+        "page: {}",
+        crate::report::sanitise::visible(&path)
+    ));
+}
+
 /// An error with its causes, and what to do about it.
 pub fn error(error: &dyn std::error::Error, hint: Option<&str>) {
     let mut text = format!("error: {error}");

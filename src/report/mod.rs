@@ -10,6 +10,7 @@
 //! verdict.json ──┘                                    ├─ markdown  → summary.md
 //!                                                     ├─ junit     → junit.xml
 //!                                                     ├─ hgrm      → latency/*.hgrm, violations.hgrm
+//!                                                     ├─ html      → report.html (reads history.jsonl once more)
 //!                                                     └─ json      → --json
 //! ```
 //! All text that comes from adapters, histories and servers goes through [`sanitise`] on its way out.
@@ -17,6 +18,7 @@ pub mod evidence;
 pub mod files;
 pub mod glyphs;
 pub mod hgrm;
+pub mod html;
 pub mod json;
 pub mod junit;
 pub mod latency;
@@ -48,9 +50,10 @@ pub trait Renderer {
 }
 
 /// The formats that every run leaves behind.
-pub const RENDERERS: &[&(dyn Renderer + Sync)] = &[&markdown::Markdown, &junit::Junit, &hgrm::Hgrm];
+pub const RENDERERS: &[&(dyn Renderer + Sync)] =
+    &[&markdown::Markdown, &junit::Junit, &hgrm::Hgrm, &html::Html];
 
-/// Write summary.md, junit.xml, latency/*.hgrm and violations.hgrm into a results folder, each atomically.
+/// Write summary.md, junit.xml, latency/*.hgrm, violations.hgrm and report.html into a results folder, each atomically.
 ///
 /// # Errors
 /// The first file that cannot be made or written; those before it stand.

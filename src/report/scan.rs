@@ -114,9 +114,28 @@ pub fn scan(path: &Path) -> Result<Scan, ReportError> {
 
 /// [`scan`] over any reader; `path` is for errors.
 fn read(mut from: impl BufRead, path: &Path) -> Result<Scan, ReportError> {
+    let header = head(&mut from, path)?;
+    let mut pass = Pass::new(header);
+    let (bad, torn) = body(&mut from, path, |event| pass.push(event))?;
+    (pass.scan.bad_lines, pass.scan.torn_bytes) = (bad, torn);
+    Ok(pass.finish())
+}
+
+/// Take each event of a history in turn, for whoever needs more of it than a [`Scan`] holds.
+///
+/// # Errors
+/// As [`scan`].
+pub fn each_event(path: &Path, take: impl FnMut(&Event<'_>)) -> Result<(), ReportError> {
+    let file = std::fs::File::open(path).map_err(|e| ReportError::io(path, e))?;
+    let mut from = std::io::BufReader::with_capacity(1 << 16, file);
+    head(&mut from, path)?;
+    body(&mut from, path, take)?;
+    Ok(())
+}
+
+fn head(from: &mut impl BufRead, path: &Path) -> Result<Header, ReportError> {
     let mut line = Vec::new();
-    let head = next_line(&mut from, &mut line).map_err(|e| ReportError::io(path, e))?;
-    let header: Header = match head {
+    match next_line(from, &mut line).map_err(|e| ReportError::io(path, e))? {
         Line::End => Err(ReportError::Empty { path: path.into() }),
         Line::TooLong => Err(ReportError::header(
             path,
@@ -125,22 +144,30 @@ fn read(mut from: impl BufRead, path: &Path) -> Result<Scan, ReportError> {
         Line::Whole | Line::Torn => {
             serde_json::from_slice(&line).map_err(|e| ReportError::header(path, e))
         }
-    }?;
-    let mut pass = Pass::new(header);
+    }
+}
+
+/// Each event; gives the number of lines that are none, and the bytes of a torn last line.
+fn body(
+    from: &mut impl BufRead,
+    path: &Path,
+    mut take: impl FnMut(&Event<'_>),
+) -> Result<(u64, u64), ReportError> {
+    let mut line = Vec::new();
+    let (mut bad, mut torn) = (0, 0);
     loop {
         line.clear();
-        match next_line(&mut from, &mut line).map_err(|e| ReportError::io(path, e))? {
-            Line::End => break,
-            Line::TooLong => pass.scan.bad_lines += 1,
+        match next_line(from, &mut line).map_err(|e| ReportError::io(path, e))? {
+            Line::End => return Ok((bad, torn)),
+            Line::TooLong => bad += 1,
             Line::Whole if line.iter().all(u8::is_ascii_whitespace) => {}
             kind @ (Line::Whole | Line::Torn) => match serde_json::from_slice::<Event<'_>>(&line) {
-                Ok(event) => pass.push(&event),
-                Err(_) if matches!(kind, Line::Torn) => pass.scan.torn_bytes = line.len() as u64,
-                Err(_) => pass.scan.bad_lines += 1,
+                Ok(event) => take(&event),
+                Err(_) if matches!(kind, Line::Torn) => torn = line.len() as u64,
+                Err(_) => bad += 1,
             },
         }
     }
-    Ok(pass.finish())
 }
 
 enum Line {

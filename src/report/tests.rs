@@ -2,7 +2,9 @@
 use super::fixture::{self, HOSTILE, History, MS, PLAN};
 use super::latency::{Measure, Phase};
 use super::summary::{Judgement, Summary};
-use super::{Style, json, junit, markdown, render_all, render_several, summarise, terminal};
+use super::{
+    Renderer as _, Style, json, junit, markdown, render_all, render_several, summarise, terminal,
+};
 use fencepost_checker::{Blame, Event, EventType, Expect, Outcome, Process, Value, Verdict};
 use std::path::PathBuf;
 
@@ -300,9 +302,8 @@ fn colour_changes_nothing_but_colour() -> Result<(), Failure> {
 
 #[test]
 fn markdown_of_one_and_of_several() -> Result<(), Failure> {
-    let dir = tempfile::tempdir()?;
-    render_all(&plain_del()?, dir.path())?;
-    insta::assert_snapshot!(std::fs::read_to_string(dir.path().join("summary.md"))?);
+    let one = markdown::Markdown.render(&plain_del()?)?;
+    insta::assert_snapshot!(one[0].text);
     insta::assert_snapshot!(markdown::several(&[
         plain_del()?,
         holds("plain-del/redlock", 7)?
@@ -343,7 +344,9 @@ fn a_junit_file_never_passes_where_the_run_did_not() -> Result<(), Failure> {
 #[test]
 fn all_files_are_written_and_the_old_ones_replaced() -> Result<(), Failure> {
     let dir = tempfile::tempdir()?;
-    let s = plain_del()?;
+    let verdict = fixture::verdict(true);
+    fixture::folder(dir.path(), PLAN, &fixture::plain_del().text(), &verdict);
+    let s = summarise(dir.path())?;
     for _ in 0..2 {
         render_all(&s, dir.path())?;
         render_several(std::slice::from_ref(&s), &dir.path().join("all"))?;
@@ -360,6 +363,7 @@ fn all_files_are_written_and_the_old_ones_replaced() -> Result<(), Failure> {
         "summary.md",
         "junit.xml",
         "violations.hgrm",
+        "report.html",
         "all",
     ] {
         assert!(names.iter().any(|n| n == name), "{name} {names:?}");
@@ -449,9 +453,7 @@ fn hostile_text_is_harmless_in_every_format() -> Result<(), Failure> {
         texts.push(json(runs)?);
         well_formed(&junit::several(runs)?)?;
     }
-    let dir = tempfile::tempdir()?;
-    render_all(&one[0], dir.path())?;
-    let marked = std::fs::read_to_string(dir.path().join("summary.md"))?;
+    let marked = markdown::Markdown.render(&one[0])?[0].text.clone();
     texts.push(marked.clone());
     for text in &texts {
         let bad = text

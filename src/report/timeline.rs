@@ -71,7 +71,7 @@ fn listed(marks: &[Mark]) -> Vec<Line> {
 
 /// The part of time that is drawn: from the first request to the last mark. A belief that lasts far longer than
 /// everything else would press the rest into one column; it is cut and goes on.
-fn range(finding: &Finding, marks: &[Mark]) -> Option<(u64, u64)> {
+pub(super) fn range(finding: &Finding, marks: &[Mark]) -> Option<(u64, u64)> {
     let sections = finding.sections.iter().take(ROWS_MAX);
     let from = sections
         .clone()
@@ -192,7 +192,7 @@ fn section(s: &SectionView, faults: &[FaultSummary]) -> Band {
 
 /// Whether a fault killed a client at that time: between the injecting call and the proof (a death is stamped before
 /// the signal is sent).
-fn killed(fault: &FaultSummary, client: &str, at: u64) -> bool {
+pub(super) fn killed(fault: &FaultSummary, client: &str, at: u64) -> bool {
     matches!(fault.kind.as_str(), "client-kill" | "client-restart")
         && fault
             .injections
@@ -204,7 +204,7 @@ fn killed(fault: &FaultSummary, client: &str, at: u64) -> bool {
 ///
 /// It begins with the later grant, but for promises that were extended after a gap: there it begins when the finding
 /// can first be said.
-fn overlap(finding: &Finding) -> Option<(u64, u64)> {
+pub(super) fn overlap(finding: &Finding) -> Option<(u64, u64)> {
     let length = finding.overlap_ns?;
     let (a, rest) = finding.sections.split_first()?;
     let granted = a.acquire_return.max(rest.first()?.acquire_return);

@@ -209,6 +209,7 @@ pub const KEEPERS: &[(&str, &[&str], &str)] = &[
         "the engine is spoken to where nodes are started, removed, and where its state is told",
     ),
     ("quick_junit", &["src/report"], "one renderer a format"),
+    ("askama", &["src/report"], "one renderer a format"),
 ];
 
 /// Marks of unfinished or silenced code, spelled so that this file does not hold them.
