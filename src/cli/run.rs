@@ -12,6 +12,7 @@ use crate::run::{Counters, Done, RunError, Watcher, streams};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
+use tokio::runtime::LocalOptions;
 
 /// Arguments of `run`.
 #[derive(Debug, clap::Args)]
@@ -81,7 +82,7 @@ pub fn main(args: &Args) -> Exit {
     };
     let runtime = match tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .build()
+        .build_local(LocalOptions::default())
     {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -89,7 +90,7 @@ pub fn main(args: &Args) -> Exit {
             return Exit::Missing;
         }
     };
-    let exit = tokio::task::LocalSet::new().block_on(&runtime, all(args, plans));
+    let exit = runtime.block_on(all(args, plans));
     // Threads that still wait for a hung engine must not keep the command from ending.
     runtime.shutdown_timeout(Duration::from_millis(100));
     exit
