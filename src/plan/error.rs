@@ -68,13 +68,22 @@ impl PlanError {
         let mut out = String::new();
         for problem in &self.problems {
             let mut problem = problem.clone();
-            problem.help = problem.help.map(|h| wrapped(&h, width.saturating_sub(8)));
+            let hint = problem.help.take();
             // Writing to a String cannot fail; were it to, the plain message still tells.
             if handler.render_report(&mut out, &problem).is_err() {
                 out.push_str(&problem.message);
             }
             if !out.ends_with('\n') {
                 out.push('\n');
+            }
+            if let Some(hint) = hint {
+                let hint = wrapped(&hint, width.saturating_sub(8)).replace('\n', "\n        ");
+                let (on, off) = if colour {
+                    ("\x1b[36m", "\x1b[0m")
+                } else {
+                    ("", "")
+                };
+                out.push_str(&format!("  {on}hint:{off} {hint}\n"));
             }
         }
         out

@@ -70,7 +70,8 @@ impl Ran {
                 .expect("workload folder")
                 .flatten()
             {
-                if !run.file_type().expect("type").is_symlink() {
+                // Beside the runs: a link to the latest, and what several runs have together.
+                if run.file_type().expect("type").is_dir() {
                     found.push(run.path());
                 }
             }
