@@ -80,7 +80,7 @@ async fn up_and_down(backend: Backend, rounds: usize, limits: &mut Limits) -> Ou
     let (mut up, mut down) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
         let began = Instant::now();
-        let session = Session::start(&plan, backend).await?;
+        let session = Session::start(&plan, backend, Session::reaper()?).await?;
         up.push(began.elapsed().as_secs_f64());
         let began = Instant::now();
         session.stop().await?;
@@ -112,7 +112,7 @@ async fn cycles(backend: Backend, rounds: usize, limits: &mut Limits) -> Outcome
              load = {{ clients = {clients}, workers = {workers}, keys = 16, work = {{ fixed = \"0ms\" }}, for = \"4s\", tail = \"100ms\" }}"
         );
         let plan = load(&text)?;
-        let session = Session::start(&plan, backend).await?;
+        let session = Session::start(&plan, backend, Session::reaper()?).await?;
         let link = session.cluster.link("c1", 0);
         let (mut shares, mut rates) = (Vec::new(), Vec::new());
         let before = cpu();

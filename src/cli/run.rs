@@ -210,9 +210,13 @@ async fn session(
 ) -> Result<(), Stop> {
     progress.phase("set-up", None);
     let began = Instant::now();
+    let reaper = Session::reaper().map_err(Stop::Cluster)?;
     let session = tokio::select! {
-        started = Session::start(&plan, backend) => started.map_err(Stop::Cluster)?,
-        exit = signals.heard() => return Err(Stop::Signal(exit)),
+        started = Session::start(&plan, backend, reaper.clone()) => started.map_err(Stop::Cluster)?,
+        exit = signals.heard() => {
+            reaper.finish().await;
+            return Err(Stop::Signal(exit));
+        }
     };
     progress.line(&format!(
         "{} ready in {:.1} s: {}, {}",
