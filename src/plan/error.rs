@@ -6,7 +6,7 @@ use miette::{
     Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource, SourceCode,
     SourceSpan,
 };
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 /// Why a workload file cannot be run: one or several problems.
 #[derive(Debug, Clone)]
@@ -76,17 +76,26 @@ impl PlanError {
             if !out.ends_with('\n') {
                 out.push('\n');
             }
-            if let Some(hint) = hint {
-                let hint = wrapped(&hint, width.saturating_sub(8)).replace('\n', "\n        ");
-                let (on, off) = if colour {
-                    ("\x1b[36m", "\x1b[0m")
-                } else {
-                    ("", "")
-                };
-                out.push_str(&format!("  {on}hint:{off} {hint}\n"));
-            }
+            let hint = hint.unwrap_or_else(|| fallback(&problem).to_owned());
+            let hint = wrapped(&hint, width.saturating_sub(8)).replace('\n', "\n        ");
+            let (on, off) = if colour {
+                ("\x1b[36m", "\x1b[0m")
+            } else {
+                ("", "")
+            };
+            // Writing to a String cannot fail.
+            let _ = writeln!(out, "  {on}hint:{off} {hint}");
         }
         out
+    }
+}
+
+/// What to do where the problem itself does not say.
+fn fallback(problem: &Problem) -> &'static str {
+    if problem.place.is_some() {
+        "`fencepost schema workload` prints every key and what it takes"
+    } else {
+        "a workload is a short TOML file that this user may read"
     }
 }
 
