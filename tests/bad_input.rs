@@ -50,21 +50,21 @@ impl Desk {
             said.stderr.replace(&here, "DIR")
         )
     }
+}
 
-    /// The only history under `results`.
-    fn history(&self, results: &str) -> PathBuf {
-        let runs = Path::new(results).join("w");
-        let mut found: Vec<PathBuf> = std::fs::read_dir(&runs)
-            .into_iter()
-            .flatten()
-            .flatten()
-            .map(|run| run.path().join("history.jsonl"))
-            .filter(|h| h.exists())
-            .collect();
-        found
-            .pop()
-            .unwrap_or_else(|| panic!("no history in {}", runs.display()))
-    }
+/// The only history under `results`.
+fn history(results: &str) -> PathBuf {
+    let runs = Path::new(results).join("w");
+    let mut found: Vec<PathBuf> = std::fs::read_dir(&runs)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|run| run.path().join("history.jsonl"))
+        .filter(|h| h.exists())
+        .collect();
+    found
+        .pop()
+        .unwrap_or_else(|| panic!("no history in {}", runs.display()))
 }
 
 #[test]
@@ -285,7 +285,7 @@ fn a_disk_that_fills_up_during_the_run() {
         ],
     );
     assert!(said.stderr.contains("all removed in"), "{}", said.stderr);
-    let said = say(&["check", &desk.history(&results).display().to_string()]);
+    let said = say(&["check", &history(&results).display().to_string()]);
     assert_eq!(said.code, 2, "{}{}", said.stdout, said.stderr);
     assert!(
         said.stdout.contains("the history was cut"),
@@ -359,7 +359,7 @@ fn a_run_that_was_killed_leaves_a_history_that_is_not_valid() {
     run.kill().expect("SIGKILL");
     run.wait().expect("it ended");
     assert!(told.is_some(), "no progress");
-    let said = say(&["check", &desk.history(&results).display().to_string()]);
+    let said = say(&["check", &history(&results).display().to_string()]);
     assert_eq!(
         (said.code, said.stderr.as_str()),
         (2, ""),

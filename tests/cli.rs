@@ -5,7 +5,8 @@ mod harness;
 
 use fencepost_checker::{Outcome, check_path};
 use harness::{Said, say};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 const COMMANDS: &[&str] = &["run", "check", "doctor", "clean", "list", "schema"];
@@ -49,7 +50,7 @@ fn the_helps_are_whole_and_their_examples_are_right() {
         for example in examples {
             parses(example);
         }
-        all += &format!("\n=== {command}\n{help}");
+        let _ = write!(all, "\n=== {command}\n{help}");
     }
     insta::assert_snapshot!(all);
 }
@@ -152,7 +153,7 @@ fn check_exits_as_each_golden_history_says() {
         let expected = exit_of(
             check_path(&path)
                 .expect("a history")
-                .judge_with(&Default::default())
+                .judge_with(&BTreeMap::default())
                 .outcome,
         );
         let file = path.display().to_string();
@@ -304,7 +305,9 @@ fn typed(line: &str) {
         Some("list" | "schema") => drop(say(&words).good()),
         Some("run") => {
             parses(command);
-            let files = words.iter().filter(|w| w.ends_with(".toml"));
+            let files = words
+                .iter()
+                .filter(|w| Path::new(w).extension().is_some_and(|e| e == "toml"));
             let sets = words
                 .iter()
                 .zip(words.iter().skip(1))

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
   fencepost run workloads/plain-del.toml
   fencepost run workloads/single-vs-redlock.toml --seed 7
   fencepost run workloads/lua-pause-overrun.toml --repeat 20 --backend local --set lock.ttl=500ms
-  fencepost run workloads/redlock-plain.toml --image valkey/valkey:8 --json | jq .runs[0].verdict.outcome")]
+  fencepost run workloads/redlock-plain.toml --image valkey/valkey:8 --json")]
 pub struct Args {
     /// The workload file.
     file: PathBuf,
