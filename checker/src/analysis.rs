@@ -108,7 +108,7 @@ impl Analysis {
         let mut sweep = Sweep::default();
         pieces.sort_unstable_by_key(|p| (key(p), p.start, p.end, p.section));
         for chunk in pieces.chunk_by_mut(|x, y| key(x) == key(y)) {
-            sweep.run(chunk, |x, y| !f.section(x).same_owner(f.section(y)));
+            sweep.run(chunk, |x, y| f.conflict(x, y));
         }
         sweep
     }

@@ -40,16 +40,20 @@ mod faults;
 pub mod history;
 pub mod judge;
 pub mod model;
+mod mutant;
 mod names;
+#[cfg(test)]
+mod oracle;
 pub mod schema;
 mod section;
 mod servers;
 mod sweep;
+mod tries;
 pub mod verdict;
 
 pub use checker::Checker;
 pub use checks::{CHECKS, CheckInfo};
 pub use event::{Event, EventType, Process, Value};
 pub use history::{HistoryError, check_path, check_reader};
-pub use model::{Expect, Fence, Header, Model};
+pub use model::{Expect, Fence, Header, LockKind, Model};
 pub use verdict::{Blame, CheckResult, Class, Finding, Outcome, SectionView, Verdict};

@@ -55,6 +55,27 @@ pub struct Model {
     pub coverage: bool,
     /// Granularity of a session's keep-alive, in ms (0 where there is none).
     pub grain_ms: u64,
+    /// How many may hold at once, and whether a holder may acquire again.
+    pub kind: LockKind,
+    /// For a semaphore: how many may hold at once.
+    pub permits: u32,
+}
+
+/// What kind of lock it is.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum LockKind {
+    /// One holder; one that holds cannot acquire again.
+    #[default]
+    Mutex,
+    /// One holder, which may acquire again and holds until it released as often.
+    Reentrant,
+    /// At most `permits` holders.
+    Semaphore,
+    /// Many holders whose acquire was `shared`, or one whose was not.
+    ReadWrite,
 }
 
 impl Default for Model {
@@ -74,6 +95,8 @@ impl Default for Model {
             observed: false,
             coverage: false,
             grain_ms: 0,
+            kind: LockKind::Mutex,
+            permits: 1,
         }
     }
 }

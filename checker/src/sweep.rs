@@ -2,6 +2,7 @@
 //!
 //! Owns the geometry: `[s1, e1)` and `[s2, e2)` conflict iff s1 < e2 and s2 < e1; a point inside another counts,
 //! touching does not. Must not know what an interval means. Pairs go to `analysis`.
+use crate::mutant::{self, Mutant};
 use crate::section::{Ns, Piece};
 use std::collections::BTreeSet;
 
@@ -37,7 +38,10 @@ impl Sweep {
         // Pieces that are open at the sweep line, by end.
         let mut open: BTreeSet<(Ns, Ns, u32)> = BTreeSet::new();
         for p in pieces.iter() {
-            while open.first().is_some_and(|o| o.0 <= p.start) {
+            while open
+                .first()
+                .is_some_and(|o| mutant::before(Mutant::Ended, o.0, p.start))
+            {
                 open.pop_first();
             }
             if open.is_empty() {
