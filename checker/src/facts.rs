@@ -199,6 +199,11 @@ impl Facts {
         !a.same_owner(b) || (again && !mutant::wrong(Mutant::Again))
     }
 
+    /// How far a stamp may be from true time, in ns.
+    pub(crate) fn uncertainty(&self) -> Ns {
+        (self.model().clock_uncertainty_ms.clamp(0.0, 1e12) * 1e6) as Ns
+    }
+
     pub(crate) fn section(&self, i: u32) -> &Section {
         &self.sections[i as usize]
     }

@@ -59,6 +59,18 @@ pub struct Model {
     pub kind: LockKind,
     /// For a semaphore: how many may hold at once.
     pub permits: u32,
+    /// How far the clocks that stamped the events may be from true time, in ms; 0 for one clock.
+    pub clock_uncertainty_ms: f64,
+}
+
+impl Model {
+    /// How many others may hold beside a holder.
+    pub(crate) fn room(&self) -> usize {
+        match self.kind {
+            LockKind::Semaphore => self.permits.saturating_sub(1) as usize,
+            _ => 0,
+        }
+    }
 }
 
 /// What kind of lock it is.
@@ -72,7 +84,7 @@ pub enum LockKind {
     Mutex,
     /// One holder, which may acquire again and holds until it released as often.
     Reentrant,
-    /// At most `permits` holders.
+    /// At most `permits` holders; a worker holds one permit at a time.
     Semaphore,
     /// Many holders whose acquire was `shared`, or one whose was not.
     ReadWrite,
@@ -97,6 +109,7 @@ impl Default for Model {
             grain_ms: 0,
             kind: LockKind::Mutex,
             permits: 1,
+            clock_uncertainty_ms: 0.0,
         }
     }
 }

@@ -34,12 +34,15 @@ pub(crate) fn in_vain(f: &Facts) -> Vec<Try> {
         let start = ghosts.partition_point(|g| g.key < key);
         let end = ghosts.partition_point(|g| g.key <= key);
         let held = merged(spans(&cores, &ghosts[start..end]));
+        // Both stamps may be off, each in its own way.
+        let u = f.uncertainty().saturating_mul(2);
         let free = |t: &&Try| {
-            let i = held.partition_point(|h| mutant::before(Mutant::TryEnd, h.0, t.ret));
+            let (inv, ret) = (t.inv.saturating_sub(u), t.ret.saturating_add(u));
+            let i = held.partition_point(|h| mutant::before(Mutant::TryEnd, h.0, ret));
             let Some(last) = i.checked_sub(1).map(|i| held[i]) else {
                 return true;
             };
-            !mutant::before(Mutant::TryStart, t.inv, last.1)
+            !mutant::before(Mutant::TryStart, inv, last.1)
         };
         found.extend(of_key.iter().filter(free).copied());
     }

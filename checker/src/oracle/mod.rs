@@ -83,12 +83,13 @@ enum Compared {
 }
 
 fn compare(ops: &[Op]) -> Compared {
-    let right = wgl::linearizable(ops);
-    match (accused(ops), right) {
-        (true, true) => Compared::Disagree,
-        (false, false) if wgl::one_sided(ops) => Compared::Missed,
-        (false, false) => Compared::Disagree,
-        (found, _) => Compared::Agree(found),
+    let found = accused(ops);
+    if found != wgl::linearizable(ops) {
+        Compared::Agree(found)
+    } else if !found && wgl::one_sided(ops) {
+        Compared::Missed
+    } else {
+        Compared::Disagree
     }
 }
 
