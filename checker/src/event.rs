@@ -5,7 +5,7 @@
 //!
 //! | process | `f` | types | value fields |
 //! |---|---|---|---|
-//! | number | `acquire` | invoke; ok, fail, info | invoke: `wait_ms`, `ttl_ms` if not the model's; ok: `owner`, `validity_ms`, `token` |
+//! | number | `acquire` | invoke; ok, fail, info | invoke: `wait_ms`, `shared`, `ttl_ms` if not the model's; ok: `owner`, `validity_ms`, `token` |
 //! | number | `release` | invoke; ok, fail, info | – |
 //! | number | `extend` | invoke; ok, fail, info | invoke: `ttl_ms`; ok: `validity_ms` |
 //! | number | `work` | invoke; ok, info | invoke: `ms` |
@@ -134,6 +134,9 @@ pub struct Value<'a> {
     /// The lease asked for, in ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl_ms: Option<u64>,
+    /// With `acquire` of a read-write lock: for reading, together with other readers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shared: Option<bool>,
     /// How long the call may wait for a held lock, in ms; 0 is one try.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_ms: Option<u64>,

@@ -113,7 +113,10 @@ pub fn scan(path: &Path) -> Result<Scan, ReportError> {
 }
 
 /// [`scan`] over any reader; `path` is for errors.
-fn read(mut from: impl BufRead, path: &Path) -> Result<Scan, ReportError> {
+///
+/// # Errors
+/// As [`scan`].
+pub fn read(mut from: impl BufRead, path: &Path) -> Result<Scan, ReportError> {
     let mut line = Vec::new();
     let head = next_line(&mut from, &mut line).map_err(|e| ReportError::io(path, e))?;
     let header: Header = match head {

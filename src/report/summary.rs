@@ -221,10 +221,11 @@ pub fn summarise(dir: &Path) -> Result<Summary, ReportError> {
 /// When the history cannot be read.
 pub fn of_history(
     history: &Path,
+    lines: impl std::io::BufRead,
     verdict: Verdict,
     expect: &BTreeMap<String, Expect>,
 ) -> Result<Summary, ReportError> {
-    let mut scan = scan::scan(history)?;
+    let mut scan = scan::read(lines, history)?;
     scan.header.expect.clone_from(expect);
     Ok(assemble(history, &toml::Table::new(), scan, verdict))
 }

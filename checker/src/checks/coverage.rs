@@ -24,6 +24,14 @@ fn run(a: &mut Analysis) -> Answer {
             f.anomalies
         ));
     }
+    let (promises, beliefs) = a.possible;
+    if promises + beliefs > 0 {
+        lacks.push(format!(
+            "within the clocks' uncertainty of {} ms, {promises} exclusions and {beliefs} overruns are possible, \
+             but not certain",
+            f.model().clock_uncertainty_ms
+        ));
+    }
     if !f.model().coverage {
         return Answer {
             unknown: (!lacks.is_empty()).then(|| lacks.join("; ")),
