@@ -101,7 +101,8 @@ impl LoadMeter {
             "client"
         } else if name.starts_with("toxiproxy") && ours() {
             "toxiproxy"
-        } else if (name.starts_with("redis-server") || name.starts_with("valkey-server")) && ours() {
+        } else if (name.starts_with("redis-server") || name.starts_with("valkey-server")) && ours()
+        {
             "server"
         } else {
             "others here"
@@ -138,7 +139,10 @@ impl Spent {
         let total: f64 = PARTS.iter().map(|part| of(part)).sum();
         let share = |part: &&str| {
             let micros = self.micros(part, cycles);
-            format!("{part} {:.0} % ({micros:.0} µs a cycle)", of(part) * 100.0 / total.max(1.0))
+            format!(
+                "{part} {:.0} % ({micros:.0} µs a cycle)",
+                of(part) * 100.0 / total.max(1.0)
+            )
         };
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
         let idle = 100.0 - total / (self.length.as_secs_f64() * cores).max(0.01);
