@@ -272,7 +272,11 @@ struct Input {
 
 impl Input {
     /// Reads what there is. After less than there was room for, tokio knows that nothing is left and does not ask.
-    fn fill(&mut self, stream: &mut TcpStream, cx: &mut Context<'_>) -> Poll<std::io::Result<usize>> {
+    fn fill(
+        &mut self,
+        stream: &mut TcpStream,
+        cx: &mut Context<'_>,
+    ) -> Poll<std::io::Result<usize>> {
         if self.from == self.to {
             (self.from, self.to) = (0, 0);
         } else if self.from > 0 && self.to == self.bytes.len() {

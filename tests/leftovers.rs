@@ -59,7 +59,10 @@ impl Run {
         // The reaper is the first that it starts, and has the run's id on its command line.
         run.until("a reaper", |run| {
             run.look();
-            run.processes.keys().find_map(|&pid| reaper_of(pid)).map(|id| run.id = id)
+            run.processes
+                .keys()
+                .find_map(|&pid| reaper_of(pid))
+                .map(|id| run.id = id)
         });
         run
     }
@@ -129,7 +132,8 @@ impl Run {
     fn left(&self) -> Vec<String> {
         let all = every_process();
         let lives = |(pid, start): &(&i32, &u64)| {
-            all.get(*pid).is_some_and(|stat| stat.start == **start && stat.state != 'Z')
+            all.get(*pid)
+                .is_some_and(|stat| stat.start == **start && stat.state != 'Z')
         };
         let named = all.keys().filter(|pid| speaks_of(**pid, &self.id));
         let mut left: Vec<String> = self
@@ -163,7 +167,10 @@ impl Run {
                 }
                 return;
             }
-            assert!(took < PROMISED * SLACK, "{what}: after {took:?} there is still {left:#?}");
+            assert!(
+                took < PROMISED * SLACK,
+                "{what}: after {took:?} there is still {left:#?}"
+            );
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -179,7 +186,9 @@ impl Drop for Run {
 
 fn every_process() -> BTreeMap<i32, Stat> {
     let entries = std::fs::read_dir("/proc").expect("/proc");
-    let pids = entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok());
+    let pids = entries
+        .flatten()
+        .filter_map(|e| e.file_name().to_str()?.parse().ok());
     pids.filter_map(|pid| Some((pid, stat(pid)?))).collect()
 }
 
@@ -197,7 +206,9 @@ fn stat(pid: i32) -> Option<Stat> {
 fn words(pid: i32) -> Vec<String> {
     let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let words = bytes.split(|b| *b == 0).filter(|word| !word.is_empty());
-    words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+    words
+        .map(|word| String::from_utf8_lossy(word).into_owned())
+        .collect()
 }
 
 /// The run's id, where `pid` is a reaper.
@@ -216,9 +227,15 @@ fn speaks_of(pid: i32, id: &str) -> bool {
 /// What `docker ps` or `docker network ls` lists of this run.
 fn labelled(command: &[&str], id: &str) -> Vec<String> {
     let label = format!("label=fencepost.run={id}");
-    let out = Command::new("docker").args(command).args(["--filter", &label]).output();
+    let out = Command::new("docker")
+        .args(command)
+        .args(["--filter", &label])
+        .output();
     let out = out.map_or_else(|_| Vec::new(), |out| out.stdout);
-    String::from_utf8_lossy(&out).lines().map(str::to_owned).collect()
+    String::from_utf8_lossy(&out)
+        .lines()
+        .map(str::to_owned)
+        .collect()
 }
 
 const WORKLOAD: &str = "workloads/plain-del.toml";
@@ -238,12 +255,17 @@ fn after_failure(backend: &str) {
     let _alone = alone();
     let folder = tempfile::tempdir().expect("temp folder");
     let file = folder.path().join("no-handshake.toml");
-    let text = "lock = { command = [\"false\"], ttl = \"1s\" }\nload = { clients = 2, for = \"1s\" }\n";
+    let text =
+        "lock = { command = [\"false\"], ttl = \"1s\" }\nload = { clients = 2, for = \"1s\" }\n";
     std::fs::write(&file, text).expect("written");
     let mut run = Run::start(file.to_str().expect("a tame path"), backend);
     let code = run.code();
     run.nothing_is_left(&format!("{backend}, failure"), Instant::now());
-    assert_eq!(code, Some(64), "a handshake that failed is the user's to mend");
+    assert_eq!(
+        code,
+        Some(64),
+        "a handshake that failed is the user's to mend"
+    );
 }
 
 fn after_a_signal(backend: &str, signal: Signal) {

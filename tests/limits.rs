@@ -25,5 +25,9 @@ fn the_limits_hold_three_times_as_wide() {
     {
         eprintln!("{text}");
     }
-    assert!(out.status.success(), "{text}{}", String::from_utf8_lossy(&out.stderr));
+    assert!(
+        out.status.success(),
+        "{text}{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
 }

@@ -150,9 +150,8 @@ fn bench(size: &Size, limits: &mut Limits) -> Outcome<()> {
 
 /// Starts and removes five nodes and Toxiproxy.
 async fn up_and_down(backend: Backend, size: &Size, limits: &mut Limits) -> Outcome<()> {
-    let plan = load(
-        "cluster = { topology = \"independent\", nodes = 5 }\nlock = { name = \"redlock\" }",
-    )?;
+    let plan =
+        load("cluster = { topology = \"independent\", nodes = 5 }\nlock = { name = \"redlock\" }")?;
     let (mut up, mut down) = (Vec::new(), Vec::new());
     for _ in 0..size.rounds {
         let began = Instant::now();
@@ -179,12 +178,7 @@ async fn up_and_down(backend: Backend, size: &Size, limits: &mut Limits) -> Outc
 }
 
 /// Lock cycles a second, each round between two of redis-benchmark on the same link.
-async fn cycles(
-    backend: Backend,
-    shape: &Shape,
-    size: &Size,
-    limits: &mut Limits,
-) -> Outcome<()> {
+async fn cycles(backend: Backend, shape: &Shape, size: &Size, limits: &mut Limits) -> Outcome<()> {
     let (clients, workers, length) = (shape.clients, 16 / shape.clients, size.load);
     let plan = load(&format!(
         "lock = {{ name = \"set-nx-lua\", ttl = \"10s\", connection = \"{}\" }}\n\
@@ -219,7 +213,10 @@ async fn cycles(
     } else {
         String::new()
     };
-    let text = format!("median {share:.2} of redis-benchmark's limit{limit}: {}", list(&shares));
+    let text = format!(
+        "median {share:.2} of redis-benchmark's limit{limit}: {}",
+        list(&shares)
+    );
     limits.say(shape.name, &text, !shape.held || share >= least);
     println!(
         "       {:.0} cycles/s through Toxiproxy at the {} (median), path {:.0}; load average {}",
@@ -230,8 +227,11 @@ async fn cycles(
     );
     println!("       CPU: {}", spent.shares(done));
     let asked = f64::from(size.requests) * size.rounds as f64;
+    let (whole, path) = (spent.own_micros(done), bare.own_micros(asked));
     println!(
-        "       of the server's {:.0} µs a cycle redis-benchmark costs it {:.0}; the rest is the observer's reads and events",
+        "       CPU a cycle, whoever else runs: {whole:.0} µs, redis-benchmark's path {path:.0} ({:.2}); of the server's {:.0} \
+         redis-benchmark asks {:.0}, the rest is the observer's",
+        path / whole,
         spent.micros("server", done),
         bare.micros("server", asked)
     );

@@ -35,7 +35,14 @@ pub fn measure(backend: &str, seconds: u64) -> Outcome<Peak> {
     let mut driver = Command::new(std::env::current_exe()?)
         .arg("run")
         .arg(&file)
-        .args(["--backend", backend, "--json", "--unknown", "warn", "--results"])
+        .args([
+            "--backend",
+            backend,
+            "--json",
+            "--unknown",
+            "warn",
+            "--results",
+        ])
         .arg(results.path())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

@@ -6,8 +6,7 @@ use std::net::SocketAddr;
 use std::process::Command;
 
 /// The release of `set-nx-lua`, as the client sends it.
-const RELEASE: &str =
-    "if redis.call('get',KEYS[1]) == ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end";
+const RELEASE: &str = "if redis.call('get',KEYS[1]) == ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end";
 /// Connections, as many as there are workers.
 const CONNECTIONS: &str = "16";
 
