@@ -5,9 +5,15 @@ use fencepost_checker::Outcome;
 use harness::{Ran, alone, backend, run};
 
 /// Runs a workload and demands that it came out as it states.
+///
+/// `unknown` (exit 2) says that the machine stood still or that a fault did not bite: then, and only then, it is run
+/// once more, with another seed. A finding, or a finding that did not come, is never tried again.
 fn as_stated(name: &str) -> Ran {
     let _alone = alone();
-    let ran = run(name, backend(name), &["--seed", "11"]);
+    let mut ran = run(name, backend(name), &["--seed", "11"]);
+    if ran.code == 2 {
+        ran = run(name, backend(name), &["--seed", "12"]);
+    }
     assert_eq!(ran.code, 0, "{name}\n{}\n{}", ran.stdout, ran.stderr);
     ran
 }
@@ -42,15 +48,37 @@ macro_rules! workloads {
 }
 
 workloads! {
-    plain_del: "plain-del" => "ownership";
+    client_restart: "client-restart";
     get_then_del: "get-then-del" => "ownership";
-    no_ttl_crash: "no-ttl-crash" => "deadlock";
-    lua_pause_overrun: "lua-pause-overrun" => "overrun";
+    lua_pause_fence_write: "lua-pause-fence-write" => "overrun";
     lua_pause_fenced: "lua-pause-fenced" => "overrun";
-    redlock_thin_restart_empty: "redlock-thin-restart-empty" => "service";
-    redlock_one_node_killed: "redlock-one-node-killed";
-    none_control: "none-control";
+    lua_pause_overrun: "lua-pause-overrun" => "overrun";
+    lua_pause_respect: "lua-pause-respect";
+    lua_plain: "lua-plain";
+    lua_slow_release: "lua-slow-release";
+    no_ttl_crash: "no-ttl-crash" => "deadlock";
+    none_control: "none-control" => "overrun";
+    open_loop_latency: "open-loop-latency";
+    pause_renew_off: "pause-renew-off" => "overrun";
+    pause_renew_on: "pause-renew-on" => "overrun";
     perfect_control: "perfect-control";
+    plain_del: "plain-del" => "ownership";
+    redlock_minority_partition: "redlock-minority-partition";
+    redlock_one_node_killed: "redlock-one-node-killed";
+    redlock_pause: "redlock-pause" => "overrun";
+    redlock_plain: "redlock-plain";
+    redlock_thin_restart_empty: "redlock-thin-restart-empty" => "service";
+    redlock_thin_restart_kept: "redlock-thin-restart-kept";
+    release_lost_reply: "release-lost-reply";
+    resource_delay: "resource-delay" => "overrun";
+    resource_delay_fenced: "resource-delay-fenced" => "overrun";
+    single_node_pause: "single-node-pause";
+    single_partition_holder: "single-partition-holder" => "overrun";
+    single_restart_empty: "single-restart-empty" => "service";
+    single_restart_kept: "single-restart-kept";
+    single_vs_redlock: "single-vs-redlock";
+    slow_work_renew_off: "slow-work-renew-off" => "overrun";
+    slow_work_renew_on: "slow-work-renew-on";
 }
 
 #[test]

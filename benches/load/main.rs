@@ -160,7 +160,7 @@ async fn up_and_down(backend: Backend, size: &Size, limits: &mut Limits) -> Outc
     let (mut up, mut down) = (Vec::new(), Vec::new());
     for _ in 0..size.clusters {
         let began = Instant::now();
-        let session = Session::start(&plan, backend).await?;
+        let session = Session::start(&plan, backend, Session::reaper()?).await?;
         up.push(began.elapsed().as_secs_f64());
         let began = Instant::now();
         session.stop().await?;
@@ -190,7 +190,7 @@ async fn cycles(backend: Backend, shape: &Shape, size: &Size, limits: &mut Limit
          load = {{ clients = {clients}, workers = {workers}, keys = 16, work = {{ fixed = \"0ms\" }}, for = \"{length}\", tail = \"100ms\" }}",
         shape.connection
     ))?;
-    let session = Session::start(&plan, backend).await?;
+    let session = Session::start(&plan, backend, Session::reaper()?).await?;
     let link = session.cluster.link("c1", 0);
     let (mut shares, mut rates, mut paths) = (Vec::new(), Vec::new(), Vec::new());
     let (mut spent, mut done) = (Spent::default(), 0.0);

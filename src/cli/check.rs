@@ -46,10 +46,7 @@ pub fn main(args: &Args) -> Exit {
             }
             Err(error) => {
                 say::word(&format!("error: {}: {error}", file.display()));
-                {
-                    let hint = error.hint();
-                    say::word(&format!("hint: {hint}"));
-                }
+                say::word(&format!("hint: {}", error.hint()));
                 Exit::Usage
             }
         })

@@ -9,6 +9,7 @@ use super::signals;
 use super::wire::{self, About, AnswerLine, LINE_MAX};
 use std::fs::File;
 use std::io::{ErrorKind, Write};
+use std::path::Path;
 use std::process::Stdio;
 use std::rc::Rc;
 use std::time::Duration;
@@ -417,8 +418,39 @@ fn escaped(bytes: &[u8], max: usize) -> String {
     shown
 }
 
+/// Wait, for a moment at most, until a client that is ending has a status and all of its standard error is kept.
+pub(super) async fn last_words(inner: &Inner) {
+    let mut logged = inner.logged.subscribe();
+    let all = async {
+        ended(inner).await;
+        let _ = logged.wait_for(|all| *all).await;
+    };
+    let _ = tokio::time::timeout(Duration::from_secs(1), all).await;
+}
+
+/// What a log says last, for people: `is empty`, or `ends:` and at most five lines, each on a line of its own.
+pub(super) fn tail(log: &Path) -> String {
+    let bytes = std::fs::read(log).unwrap_or_default();
+    let lines = bytes.split(|b| *b == b'\n').rev();
+    let mut last: Vec<String> = lines
+        .filter(|line| !line.trim_ascii().is_empty())
+        .take(5)
+        .map(|line| format!("\n  {}", escaped(line.trim_ascii_end(), SHOWN_MAX)))
+        .collect();
+    if last.is_empty() {
+        return "is empty".to_owned();
+    }
+    last.reverse();
+    format!("ends:{}", last.concat())
+}
+
 /// Keep the beginning of standard error, and read on so that the client is never held up by it.
-async fn keep_log(inner: Rc<Inner>, pipe: pipe::Receiver, mut log: File) {
+async fn keep_log(inner: Rc<Inner>, pipe: pipe::Receiver, log: File) {
+    copy_log(&inner, pipe, log).await;
+    inner.logged.send_replace(true);
+}
+
+async fn copy_log(inner: &Inner, pipe: pipe::Receiver, mut log: File) {
     let mut chunk = vec![0; CHUNK];
     let mut kept = 0;
     loop {
@@ -426,7 +458,7 @@ async fn keep_log(inner: Rc<Inner>, pipe: pipe::Receiver, mut log: File) {
         if !dead {
             tokio::select! {
                 _ = pipe.readable() => {}
-                () = ended(&inner) => continue,
+                () = ended(inner) => continue,
             }
         }
         let n = match pipe.try_read(&mut chunk) {

@@ -150,7 +150,7 @@ impl ClusterError {
             Self::Image(image) if image.starts_with("fencepost/") => {
                 Some("run `make setup`, which builds it".to_owned())
             }
-            Self::Image(image) => Some(format!("run `docker pull {image}`")),
+            Self::Image(image) => Some(format!("run `docker pull {image}`, or name another with --image")),
             Self::Program { program, .. } if program.starts_with("toxiproxy") => {
                 Some("run `make setup`, or name the binary in FENCEPOST_TOXIPROXY".to_owned())
             }

@@ -29,6 +29,7 @@ pub mod toxic;
 pub mod toxiproxy;
 
 pub use error::ClusterError;
+pub use tools::toxiproxy as find_toxiproxy;
 pub use toxic::{ProxyState, Toxic, ToxicKind, ToxiproxyError};
 pub use toxiproxy::Toxiproxy;
 

@@ -426,3 +426,30 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn names_are_those_of_the_rooms_that_own_the_things() {
+    use super::names::{CHECKS, CLASSES, LOCKS, Place};
+    let rules = LOCKS.iter().map(|l| {
+        let nodes = match l.place {
+            Place::OneNode => "1",
+            Place::Quorum => "1 or more, best odd",
+            Place::Anywhere => "any",
+        };
+        (l.name, nodes, l.tokens)
+    });
+    let locks = crate::lock::LOCKS.iter();
+    let locks = locks.map(|l| (l.name, l.nodes, l.no_fencing.is_none()));
+    assert_eq!(rules.collect::<Vec<_>>(), locks.collect::<Vec<_>>());
+    let checks = fencepost_checker::CHECKS;
+    let names: Vec<&str> = checks.iter().map(|c| c.name).collect();
+    assert_eq!(CHECKS, names);
+    let classes: std::collections::BTreeSet<&str> = checks.iter().map(|c| c.class.name()).collect();
+    assert_eq!(
+        CLASSES
+            .iter()
+            .copied()
+            .collect::<std::collections::BTreeSet<_>>(),
+        classes
+    );
+}

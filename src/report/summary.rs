@@ -292,7 +292,7 @@ fn assemble(dir: &Path, plan: &toml::Table, scan: Scan, verdict: Verdict) -> Sum
 /// check would be, it is right, so that no renderer contradicts the verdict.
 fn judge(check: &CheckResult, verdict: &Verdict, expect: &BTreeMap<String, Expect>) -> Judged {
     let by_name = expect.get(&check.name).copied();
-    let by_class = expect.get(class_name(check.class)).copied();
+    let by_class = expect.get(check.class.name()).copied();
     // A class stands for all of its checks: that one was violated, or could be judged, is enough.
     let other = |outcome| {
         by_name.is_none()
@@ -329,19 +329,6 @@ fn judge(check: &CheckResult, verdict: &Verdict, expect: &BTreeMap<String, Expec
         check: check.name.clone(),
         expect: by_name.or(by_class),
         judgement,
-    }
-}
-
-/// A class as it stands in `expect`.
-pub fn class_name(class: Class) -> &'static str {
-    match class {
-        Class::Service => "service",
-        Class::Overrun => "overrun",
-        Class::Library => "library",
-        Class::Liveness => "liveness",
-        Class::Fencing => "fencing",
-        Class::Damage => "damage",
-        Class::Coverage => "coverage",
     }
 }
 

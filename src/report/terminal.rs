@@ -353,7 +353,7 @@ pub fn finding_head(check: &CheckResult, judged: &Judged) -> String {
         visible(&check.name),
         tables::outcome(check.outcome),
         tables::judgement(judged.judgement),
-        check.count,
+        tables::count(check),
         tables::plural(check.incidents, "incident"),
     )
 }

@@ -164,6 +164,9 @@ impl Stage {
             }
         })?;
         let writer = tokio::task::spawn_local(recorder.clone().write_out());
+        recorder.emit(driver_event(clock.now(), "phase", |value| {
+            value.phase = Some("warm-up".into());
+        }));
         let nodes = Rc::new(ClusterNodes(session.cluster.clone()));
         let observer = Rc::new(
             Observer::start(nodes, prefix.to_owned(), clock, Rc::new(recorder.clone())).await?,

@@ -19,16 +19,27 @@ pub struct Session {
 }
 
 impl Session {
+    /// The reaper of a session that is to be: whoever gives up a start half way still has it, to remove what was started.
+    ///
+    /// # Errors
+    /// No scratch folder can be made, or the process does not start.
+    pub fn reaper() -> Result<Reaper, ClusterError> {
+        Reaper::start(&reaper::fresh_run()).map_err(|source| ClusterError::Disk {
+            path: std::env::temp_dir(),
+            source,
+        })
+    }
+
     /// Starts the cluster that the plan asks for.
     ///
     /// # Errors
     /// See [`ClusterError`]; what was started is removed again.
-    pub async fn start(plan: &Plan, backend: Backend) -> Result<Self, ClusterError> {
-        let id = reaper::fresh_run();
-        let reaper = Reaper::start(&id).map_err(|source| ClusterError::Disk {
-            path: std::env::temp_dir(),
-            source,
-        })?;
+    pub async fn start(
+        plan: &Plan,
+        backend: Backend,
+        reaper: Reaper,
+    ) -> Result<Self, ClusterError> {
+        let id = reaper.run().to_owned();
         let spec = Spec {
             backend,
             plan: plan.cluster.clone(),
