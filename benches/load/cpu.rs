@@ -10,11 +10,20 @@ use std::time::{Duration, Instant};
 type Ticks = BTreeMap<&'static str, u64>;
 
 /// Parts that belong to the run, in the order in which they are shown.
-const PARTS: [&str; 5] = ["driver", "client", "toxiproxy", "server", "others here"];
+const PARTS: [&str; 6] = [
+    "driver",
+    "client",
+    "toxiproxy",
+    "server",
+    "redis-benchmark",
+    "others here",
+];
 
 /// Takes a picture at the begin and at the end of the load phase.
 pub struct LoadMeter {
     containers: Vec<String>,
+    /// Own name, which the clients have too: they are this binary.
+    name: String,
     began: RefCell<Option<(Instant, Ticks)>>,
     spent: RefCell<Option<(Duration, Ticks)>>,
 }
@@ -48,6 +57,9 @@ impl LoadMeter {
         let ids = String::from_utf8_lossy(&ids);
         Self {
             containers: ids.lines().map(str::to_owned).collect(),
+            name: std::fs::read_to_string("/proc/self/comm")
+                .map(|name| name.trim_end().to_owned())
+                .unwrap_or_default(),
             began: RefCell::default(),
             spent: RefCell::default(),
         }
@@ -74,21 +86,27 @@ impl LoadMeter {
             let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse().ok()) else {
                 continue;
             };
-            if let Some((part, spent)) = self.process(pid) {
+            if let Some((part, spent, waited_for)) = self.process(pid) {
                 *ticks.entry(part).or_default() += spent;
+                if part == "driver" {
+                    // Of its children only redis-benchmark ends between two pictures.
+                    *ticks.entry("redis-benchmark").or_default() += waited_for;
+                }
             }
         }
         ticks
     }
 
-    /// The part that a process belongs to and its CPU time; none when it has just ended.
-    fn process(&self, pid: u32) -> Option<(&'static str, u64)> {
+    /// The part that a process belongs to, its CPU time and that of its children which have ended; none when it has
+    /// just ended itself.
+    fn process(&self, pid: u32) -> Option<(&'static str, u64, u64)> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let (head, tail) = stat.rsplit_once(") ")?;
         let (_, name) = head.split_once('(')?;
         let fields: Vec<&str> = tail.split(' ').collect();
         let field = |n: usize| fields.get(n).and_then(|f| f.parse::<u64>().ok());
-        // After the name: 0 state, 1 parent, 11 user time, 12 system time (proc_pid_stat(5)).
+        // After the name: 0 state, 1 parent, 11 and 12 user and system time, 13 and 14 those of children that were
+        // waited for (proc_pid_stat(5)).
         let own = u64::from(std::process::id());
         let child = field(1) == Some(own);
         let ours = || {
@@ -97,7 +115,7 @@ impl LoadMeter {
         };
         let part = if u64::from(pid) == own {
             "driver"
-        } else if child && name == "bench" {
+        } else if child && name == self.name {
             "client"
         } else if name.starts_with("toxiproxy") && ours() {
             "toxiproxy"
@@ -107,7 +125,7 @@ impl LoadMeter {
         } else {
             "others here"
         };
-        Some((part, field(11)? + field(12)?))
+        Some((part, field(11)? + field(12)?, field(13)? + field(14)?))
     }
 }
 
@@ -125,6 +143,12 @@ impl Spent {
         for (part, ticks) in &other.ticks {
             *self.ticks.entry(part).or_default() += ticks;
         }
+    }
+
+    /// Microseconds of all parts of the run a cycle.
+    pub fn own_micros(&self, cycles: f64) -> f64 {
+        let own = PARTS.iter().filter(|part| **part != "others here");
+        own.map(|part| self.micros(part, cycles)).sum()
     }
 
     /// Microseconds of a part a cycle.
@@ -146,7 +170,12 @@ impl Spent {
         };
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
         let idle = 100.0 - total / (self.length.as_secs_f64() * cores).max(0.01);
-        let parts = PARTS.iter().map(share).collect::<Vec<_>>().join(", ");
+        let parts = PARTS
+            .iter()
+            .filter(|part| of(part) > 0.0)
+            .map(share)
+            .collect::<Vec<_>>()
+            .join(", ");
         format!("{parts}; {:.0} % of {cores} cores idle", idle.max(0.0))
     }
 }

@@ -33,7 +33,10 @@ const MEMORY: u64 = 150;
 
 /// How long everything takes.
 struct Size {
-    rounds: usize,
+    /// Starts and removals of a cluster.
+    clusters: usize,
+    /// Rounds of a shape that is held to a limit, and of one that is only printed.
+    rounds: (usize, usize),
     /// Of redis-benchmark, by command.
     requests: u32,
     load: &'static str,
@@ -43,7 +46,8 @@ struct Size {
 }
 
 const FULL: Size = Size {
-    rounds: 5,
+    clusters: 5,
+    rounds: (7, 5),
     requests: 20_000,
     load: "4s",
     memory_s: 300,
@@ -51,7 +55,8 @@ const FULL: Size = Size {
 };
 
 const QUICK: Size = Size {
-    rounds: 1,
+    clusters: 1,
+    rounds: (3, 1),
     requests: 5_000,
     load: "1s",
     memory_s: 8,
@@ -153,7 +158,7 @@ async fn up_and_down(backend: Backend, size: &Size, limits: &mut Limits) -> Outc
     let plan =
         load("cluster = { topology = \"independent\", nodes = 5 }\nlock = { name = \"redlock\" }")?;
     let (mut up, mut down) = (Vec::new(), Vec::new());
-    for _ in 0..size.rounds {
+    for _ in 0..size.clusters {
         let began = Instant::now();
         let session = Session::start(&plan, backend, Session::reaper()?).await?;
         up.push(began.elapsed().as_secs_f64());
@@ -192,7 +197,12 @@ async fn cycles(backend: Backend, shape: &Shape, size: &Size, limits: &mut Limit
     let meter = LoadMeter::new(&session.id);
     let mut bare = Spent::default();
     let mut before = path::measure(link, size.requests)?;
-    for round in 0..size.rounds {
+    let rounds = if shape.held {
+        size.rounds.0
+    } else {
+        size.rounds.1
+    };
+    for round in 0..rounds {
         let (seconds, released) = one_load(&session, &plan, round as u64, &meter).await?;
         spent.add(&meter.take().ok_or("the load had no begin or end")?);
         let (after, alone) = meter.around(|| path::measure(link, size.requests));
@@ -226,9 +236,12 @@ async fn cycles(backend: Backend, shape: &Shape, size: &Size, limits: &mut Limit
         load_average()
     );
     println!("       CPU: {}", spent.shares(done));
-    let asked = f64::from(size.requests) * size.rounds as f64;
+    let asked = f64::from(size.requests) * rounds as f64;
+    let (whole, path) = (spent.own_micros(done), bare.own_micros(asked));
     println!(
-        "       of the server's {:.0} µs a cycle redis-benchmark costs it {:.0}; the rest is the observer's reads and events",
+        "       CPU a cycle, whoever else runs: {whole:.0} µs, redis-benchmark's path {path:.0} ({:.2}); of the server's {:.0} \
+         redis-benchmark asks {:.0}, the rest is the observer's",
+        path / whole,
         spent.micros("server", done),
         bare.micros("server", asked)
     );

@@ -13,7 +13,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// What a driver took.
 pub struct Peak {
-    /// Resident at most (VmHWM), in MiB.
+    /// Resident at most (`VmHWM`), in MiB.
     pub mib: u64,
     /// Lines of its history.
     pub events: usize,
