@@ -143,6 +143,15 @@ impl Collector {
             }
             "death" => {
                 if let Some(client) = event.client.as_deref() {
+                    if event.error.is_some() {
+                        let how = event
+                            .value
+                            .proof
+                            .as_deref()
+                            .unwrap_or("it is not known how");
+                        let ended = &mut self.facts.ended_by_themselves;
+                        ended.push(format!("client {client} ended by itself ({how})"));
+                    }
                     let client = self.facts.names.number(client);
                     self.client_died(client, event.time);
                 }

@@ -11,7 +11,7 @@
 //! | number | `work` | invoke; ok, info | invoke: `ms` |
 //! | number | `read`, `write` | ok, fail | an effect at the protected resource, in order of acceptance: `version`, `token`; fail: refused by the fence or given up by the client |
 //! | number | `lost` | info | the library told its holder that the lock is gone |
-//! | `driver` | `death` | info | `client` was killed or ended; stamped before kill(2) is called; `proof` |
+//! | `driver` | `death` | info | `client` was killed or ended; stamped before kill(2) is called; `proof`; with `error` `unplanned` where nobody killed it |
 //! | `driver` | `birth` | info | `client` answers (again); `library`-like facts in `proof` |
 //! | `driver` | `library` | info | what the clients' library says of itself, as JSON in `proof` |
 //! | `driver` | `phase` | info | `phase`: `warm-up`, `load`, `heal`, `tail`, `final`, `end` |

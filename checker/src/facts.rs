@@ -74,6 +74,8 @@ pub(crate) struct Facts {
     pub anomalies: u64,
     pub first_anomaly: Option<String>,
     pub clients: u64,
+    /// Clients that ended without having been killed by the nemesis, with what is known of it.
+    pub ended_by_themselves: Vec<String>,
 
     /// Pieces of all promises, by key.
     pub promise: Vec<Piece>,
@@ -110,6 +112,7 @@ impl Facts {
             anomalies: 0,
             first_anomaly: None,
             clients: 0,
+            ended_by_themselves: Vec::new(),
             promise: Vec::new(),
             by_key: Vec::new(),
             by_owner: HashMap::new(),

@@ -14,6 +14,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
+use tokio::runtime::LocalOptions;
 
 /// Arguments of `run`.
 #[derive(Debug, clap::Args)]
@@ -32,7 +33,7 @@ pub struct Args {
     #[arg(long)]
     seed: Option<u64>,
     /// Make this many runs on one cluster, with fresh keys and seeds `seed`, `seed`+1, …
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     repeat: u64,
     /// Only this variant of the file.
     #[arg(long)]
@@ -95,7 +96,7 @@ pub fn main(args: &Args) -> Exit {
     }
     let runtime = match tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .build()
+        .build_local(LocalOptions::default())
     {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -103,7 +104,7 @@ pub fn main(args: &Args) -> Exit {
             return Exit::Missing;
         }
     };
-    let exit = tokio::task::LocalSet::new().block_on(&runtime, all(args, plans));
+    let exit = runtime.block_on(all(args, plans));
     // Threads that still wait for a hung engine must not keep the command from ending.
     runtime.shutdown_timeout(Duration::from_millis(100));
     exit

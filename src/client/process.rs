@@ -193,6 +193,8 @@ pub(super) struct Inner {
     pub(super) out_more: Notify,
     /// Its pipes are of no more use: nothing can be asked.
     pub(super) closed: Cell<bool>,
+    /// [`ClientProcess::kill`] was called.
+    killed: Cell<bool>,
     /// It was asked to end: that its pipes close is no misbehaviour.
     pub(super) leaving: Cell<bool>,
     /// Its end; the text is the status.
@@ -228,6 +230,7 @@ impl ClientProcess {
             writing: Cell::new(0),
             out_more: Notify::new(),
             closed: Cell::new(false),
+            killed: Cell::new(false),
             leaving: Cell::new(false),
             ended: watch::Sender::new(None),
             logged: watch::Sender::new(false),
@@ -319,8 +322,9 @@ impl ClientProcess {
         self.inner().signal(Signal::SIGCONT)
     }
 
-    /// SIGKILL to the group, stopped or not.
+    /// SIGKILL to the group, stopped or not. From now on it counts as dead.
     pub fn kill(&self) -> std::io::Result<()> {
+        self.inner().killed.set(true);
         self.inner().signal(Signal::SIGKILL)
     }
 
@@ -332,9 +336,11 @@ impl ClientProcess {
         signals::state(self.inner().pid)
     }
 
-    /// It has not ended, and can still be asked.
+    /// As far as the harness knows it has not ended, and can still be asked. This reads no file, for it is asked several
+    /// times a cycle; that a client ended by itself is known a moment later, once it was reaped or its pipe closed.
     pub fn alive(&self) -> bool {
-        !self.inner().closed.get() && self.state() != ProcState::Dead
+        let inner = self.inner();
+        !inner.closed.get() && !inner.killed.get() && !inner.has_ended()
     }
 
     /// Wait until it has ended and was reaped.

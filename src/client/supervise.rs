@@ -13,6 +13,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::rc::Rc;
 use std::time::Duration;
+use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
 
@@ -173,26 +174,28 @@ async fn input_closed(inner: &Inner) {
 }
 
 /// Read answers until the pipe or the process ends; what a dead client left in the pipe is still read.
-async fn read(inner: Rc<Inner>, pipe: pipe::Receiver) {
+async fn read(inner: Rc<Inner>, mut pipe: pipe::Receiver) {
     let mut chunk = vec![0; CHUNK];
     let mut lines = Lines::default();
     let mut left = LAST_READS;
     let mut turns = 0;
+    let mut end = inner.ended.subscribe();
     loop {
         let dead = inner.has_ended();
-        match pipe.try_read(&mut chunk) {
-            Ok(0) => break,
-            Ok(n) => lines.push(&inner, &chunk[..n]),
-            Err(e) if e.kind() == ErrorKind::WouldBlock && !dead => {
-                turns = 0;
-                tokio::select! {
-                    _ = pipe.readable() => {}
-                    () = ended(&inner) => {}
-                }
-                continue;
+        let read = if dead {
+            pipe.try_read(&mut chunk)
+        } else {
+            tokio::select! {
+                biased;
+                read = pipe.read(&mut chunk) => read,
+                _ = end.wait_for(Option::is_some) => continue,
             }
-            Err(_) => break,
-        }
+        };
+        let n = match read {
+            Ok(0) | Err(_) => break,
+            Ok(n) => n,
+        };
+        lines.push(&inner, &chunk[..n]);
         if lines.babble > BABBLE_MAX && !dead {
             let at = inner.clock.now();
             inner.tell(at, "babbled 16 MiB that answer nothing; killed");
@@ -205,7 +208,8 @@ async fn read(inner: Rc<Inner>, pipe: pipe::Receiver) {
                 break;
             }
         }
-        turns += 1;
+        // After less than a whole chunk nothing is left, and the next read waits by itself.
+        turns = if n == CHUNK { turns + 1 } else { 0 };
         if turns == TURNS_MAX {
             turns = 0;
             tokio::task::yield_now().await;

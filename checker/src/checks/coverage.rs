@@ -35,6 +35,7 @@ fn run(a: &mut Analysis) -> Answer {
         lacks.push("the history was cut: it has no end phase".to_owned());
     }
     faults(f, &mut lacks);
+    lacks.extend(f.ended_by_themselves.iter().cloned());
     if f.contended == 0 {
         lacks.push("the lock was never contended".to_owned());
     }
