@@ -422,7 +422,7 @@ proptest::proptest! {
                 for place in error.problems.iter().filter_map(|p| p.place.as_ref()) {
                     proptest::prop_assert!(place.span.offset() + place.span.len() <= text.len());
                 }
-                error.render(100, true);
+                error.render(100, true, true);
             }
         }
     }
