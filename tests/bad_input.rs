@@ -116,6 +116,10 @@ fn a_workload_that_is_none() {
         told += &desk.told(&said);
     }
     insta::assert_snapshot!(told);
+    let words = ["run", &desk.path("unknown-key.toml")];
+    let ascii = say_with(&words, &[("LC_ALL", "C")]);
+    ascii.refused(64, &["unknown key `lead`"]);
+    assert!(ascii.stderr.is_ascii(), "{}", ascii.stderr);
     assert!(
         !Path::new(&desk.path("results")).exists(),
         "nothing was begun"

@@ -290,7 +290,7 @@ fn what_the_documents_show_can_be_typed() {
             assert!(
                 plans.is_ok(),
                 "{page}: {}",
-                plans.expect_err("checked").render(100, false)
+                plans.expect_err("checked").render(100, false, true)
             );
         }
     }

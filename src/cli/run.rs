@@ -33,7 +33,7 @@ pub struct Args {
     #[arg(long)]
     seed: Option<u64>,
     /// Make this many runs on one cluster, with fresh keys and seeds `seed`, `seed`+1, …
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     repeat: u64,
     /// Only this variant of the file.
     #[arg(long)]

@@ -53,12 +53,14 @@ impl PlanError {
         }
     }
 
-    /// All problems as text for a terminal of that many columns, with or without colour, ending in a line feed.
-    pub fn render(&self, width: usize, colour: bool) -> String {
-        let theme = if colour {
-            GraphicalTheme::unicode()
-        } else {
-            GraphicalTheme::unicode_nocolor()
+    /// All problems as text for a terminal of that many columns, with or without colour, with lines of Unicode or of
+    /// ASCII, ending in a line feed.
+    pub fn render(&self, width: usize, colour: bool, unicode: bool) -> String {
+        let theme = match (unicode, colour) {
+            (true, true) => GraphicalTheme::unicode(),
+            (true, false) => GraphicalTheme::unicode_nocolor(),
+            (false, true) => GraphicalTheme::ascii(),
+            (false, false) => GraphicalTheme::none(),
         };
         // Names such as `set-nx-lua` must not be broken at their hyphens, so the hints are wrapped here.
         let handler = GraphicalReportHandler::new_themed(theme)

@@ -201,6 +201,9 @@ impl State {
             None => format!("{spent} s"),
         };
         let c = &self.last;
+        if c.ops == 0 {
+            return format!("{}: {time}", self.phase);
+        }
         format!(
             "{}: {time}, {} ({:.0}/s), {}, {}, {}",
             self.phase,

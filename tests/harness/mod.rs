@@ -89,7 +89,7 @@ impl Said {
                 .filter(|l| words.iter().any(|w| l.starts_with(w)))
                 .count()
         };
-        let problems = starting(&["error: ", "× "]);
+        let problems = starting(&["error: ", "× ", "x "]);
         assert!(problems >= 1, "no problem told: {}", self.stderr);
         assert_eq!(
             starting(&["hint: "]),
