@@ -3,6 +3,7 @@
 //! Owns exclusions by check, overruns, incidents, latent losses. Must not know expectations. Read by `checks`.
 use crate::blame::{self, Cause};
 use crate::facts::{Facts, seconds};
+use crate::proof;
 use crate::section::{NEVER, Ns, Piece};
 use crate::servers::{How, SeenKind};
 use crate::sweep::{PAIRS_MAX, Pair, Sweep};
@@ -248,6 +249,7 @@ pub(crate) fn finding(
         check: check.to_owned(),
         blame,
         sentence,
+        proof: Vec::new(),
         at,
         key: key.map(|k| f.names.text(k).to_owned()),
         sections: sections
@@ -326,7 +328,9 @@ fn exclusion_finding(f: &Facts, pair: Pair, cause: &Cause) -> Finding {
         blame::because(f, cause, name)
     );
     let blame = cause.blame.clone();
+    let proof = proof::exclusion(f, pair, &blame::because(f, cause, name));
     let mut found = finding(f, cause.check, blame, pair.from, &sections, sentence);
+    found.proof = proof;
     found.overlap_ns = overlap(pair);
     found
 }
@@ -355,6 +359,7 @@ fn overrun_finding(f: &Facts, pair: Pair, blame: Blame) -> Finding {
         seconds(a.belief_end),
     );
     let mut found = finding(f, "overrun", blame, pair.from, &[pair.a, pair.b], sentence);
+    found.proof = proof::overrun(f, pair);
     found.overlap_ns = overlap(pair);
     found
 }

@@ -248,7 +248,7 @@ fn check_lines(reader: impl BufRead, options: &Options) -> Result<Verdict, Histo
 }
 
 /// Calls `each` with the header and every event; returns the bytes of a torn last line.
-fn each_line(
+pub(crate) fn each_line(
     reader: impl BufRead,
     options: &Options,
     mut each: impl FnMut(&Header, &Event<'_>),

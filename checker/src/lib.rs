@@ -46,9 +46,11 @@ mod names;
 mod options;
 #[cfg(test)]
 mod oracle;
+mod proof;
 pub mod schema;
 mod section;
 mod servers;
+mod shrink;
 mod sweep;
 mod tries;
 pub mod verdict;
@@ -59,4 +61,5 @@ pub use event::{Event, EventType, Process, Value};
 pub use history::{HistoryError, check_path, check_reader, check_with, to_edn};
 pub use model::{Expect, Fence, Header, LockKind, Model};
 pub use options::Options;
+pub use shrink::{Part, shrink};
 pub use verdict::{Blame, CheckResult, Class, Finding, Outcome, SectionView, Verdict};

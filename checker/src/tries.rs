@@ -19,8 +19,9 @@ type Span = (Ns, Ns);
 /// A core and how far the hold around it can reach: (acquire.inv, core start, core end, release.ret).
 type Core = (Ns, Ns, Ns, Ns);
 
-/// The tries during which nobody can have held the lock.
-pub(crate) fn in_vain(f: &Facts) -> Vec<Try> {
+/// The tries during which nobody can have held the lock, each with the end of the hold before it (0: none) and the
+/// beginning of the next ([`NEVER`]: none).
+pub(crate) fn in_vain(f: &Facts) -> Vec<(Try, Span)> {
     let mut tries = f.tries.clone();
     tries.sort_unstable_by_key(|t| (t.key, t.inv, t.ret));
     let mut ghosts = f.ghosts.clone();
@@ -36,15 +37,14 @@ pub(crate) fn in_vain(f: &Facts) -> Vec<Try> {
         let held = merged(spans(&cores, &ghosts[start..end]));
         // Both stamps may be off, each in its own way.
         let u = f.uncertainty().saturating_mul(2);
-        let free = |t: &&Try| {
+        for t in of_key {
             let (inv, ret) = (t.inv.saturating_sub(u), t.ret.saturating_add(u));
-            let i = held.partition_point(|h| mutant::before(Mutant::TryEnd, h.0, ret));
-            let Some(last) = i.checked_sub(1).map(|i| held[i]) else {
-                return true;
-            };
-            !mutant::before(Mutant::TryStart, inv, last.1)
-        };
-        found.extend(of_key.iter().filter(free).copied());
+            let next = held.partition_point(|h| mutant::before(Mutant::TryEnd, h.0, ret));
+            let last = next.checked_sub(1).map_or(0, |i| held[i].1);
+            if next == 0 || !mutant::before(Mutant::TryStart, inv, last) {
+                found.push((*t, (last, held.get(next).map_or(NEVER, |h| h.0))));
+            }
+        }
     }
     found
 }

@@ -41,19 +41,23 @@ fn correct() -> Vec<(&'static str, Config)> {
         (
             "single, renewed",
             with(single(), |c| {
-                (c.renew, c.pauses, c.lossy) = (true, true, true)
+                (c.renew, c.pauses, c.lossy) = (true, true, true);
             }),
         ),
         (
             "single, observer reads little",
-            with(single(), |c| (c.blind, c.pauses) = (true, true)),
+            with(single(), |c| {
+                (c.blind, c.pauses) = (true, true);
+            }),
         ),
         ("redlock", five()),
         ("redlock, pauses", with(five(), |c| c.pauses = true)),
         ("redlock, bad network", with(five(), |c| c.lossy = true)),
         (
             "redlock, crashes with data",
-            with(five(), |c| (c.crashes, c.lossy) = (true, true)),
+            with(five(), |c| {
+                (c.crashes, c.lossy) = (true, true);
+            }),
         ),
         (
             "redlock, renewed",

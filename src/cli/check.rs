@@ -5,7 +5,7 @@ use super::exit::{Exit, UnknownIs};
 use super::say;
 use crate::plan::duration;
 use crate::report::{self, summary::Summary};
-use fencepost_checker::{HistoryError, LockKind, Options, Verdict, check_with, history};
+use fencepost_checker::{HistoryError, LockKind, Options, Outcome, Verdict, check_with, history};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -120,6 +120,9 @@ pub fn main(args: &Args) -> Exit {
     let exit = all(&args.files, |file| {
         let verdict = check_with(history::open(file)?, &options)?.judge_with(&expect);
         let exit = Exit::of(verdict.outcome, args.unknown);
+        if let Some(dir) = &args.shrink {
+            parts(dir, file, &options, &verdict)?;
+        }
         summaries.extend(show(args, file, &options, verdict, &expect)?);
         Ok(exit)
     });
@@ -127,6 +130,41 @@ pub fn main(args: &Args) -> Exit {
         Some(path) => exit.worst(junit(path, &summaries)),
         None => exit,
     }
+}
+
+/// Writes the smallest part of the history for each check that found something: `NAME-CHECK.jsonl`.
+fn parts(
+    dir: &Path,
+    file: &Path,
+    options: &Options,
+    verdict: &Verdict,
+) -> Result<(), HistoryError> {
+    std::fs::create_dir_all(dir)?;
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let name = name.split('.').next().unwrap_or_default();
+    let mut violated = verdict
+        .checks
+        .iter()
+        .filter(|c| c.outcome == Outcome::Violated);
+    violated.try_for_each(|check| {
+        let Some(part) = fencepost_checker::shrink(file, options, verdict, &check.name)? else {
+            say::word(&format!(
+                "{}: no part of it shows {} alone",
+                file.display(),
+                check.name
+            ));
+            return Ok(());
+        };
+        let path = dir.join(format!("{name}-{}.jsonl", check.name));
+        std::fs::write(&path, part.text)?;
+        say::word(&format!(
+            "{}: {} events show {}",
+            path.display(),
+            part.events,
+            check.name
+        ));
+        Ok(())
+    })
 }
 
 fn junit(path: &Path, summaries: &[Summary]) -> Exit {

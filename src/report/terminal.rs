@@ -181,6 +181,9 @@ impl Page {
             return false;
         };
         self.paragraph(&finding.sentence, 2);
+        for step in &finding.proof {
+            self.paragraph(step, 4);
+        }
         let more = finding_more(finding);
         if !more.is_empty() {
             self.paragraph(&more, 2);

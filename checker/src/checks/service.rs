@@ -4,8 +4,8 @@
 use super::{Answer, CheckInfo, exclusions};
 use crate::analysis::{Analysis, Found, finding};
 use crate::facts::{Facts, seconds};
-use crate::tries;
 use crate::verdict::{Blame, Class, Finding};
+use crate::{proof, tries};
 
 pub(super) const INFO: CheckInfo = CheckInfo {
     name: "service",
@@ -59,6 +59,7 @@ fn strangers(f: &Facts, found: &mut Found) {
                 s.process,
                 seconds(s.ret)
             ),
+            proof: proof::stranger(key, f.names.text(s.client), (s.inv, s.ret)),
             at: s.ret,
             key: Some(key.to_owned()),
             ..finding(f, "service", Blame::Unknown, s.inv, &[], String::new())
@@ -68,7 +69,7 @@ fn strangers(f: &Facts, found: &mut Found) {
 
 /// Without a lease, a try that was told "held" while nobody can have held the lock.
 fn in_vain(f: &Facts, found: &mut Found) {
-    for t in tries::in_vain(f) {
+    for (t, around) in tries::in_vain(f) {
         let key = f.names.text(t.key);
         found.add(None, || Finding {
             sentence: format!(
@@ -77,6 +78,7 @@ fn in_vain(f: &Facts, found: &mut Found) {
                 seconds(t.inv),
                 seconds(t.ret)
             ),
+            proof: proof::in_vain(key, f.names.text(t.client), (t.inv, t.ret), around),
             at: t.ret,
             key: Some(key.to_owned()),
             ..finding(f, "service", Blame::Unknown, t.inv, &[], String::new())
