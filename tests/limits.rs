@@ -21,10 +21,7 @@ fn the_limits_hold_three_times_as_wide() {
         .output()
         .expect("the bench runs");
     let text = String::from_utf8_lossy(&out.stdout);
-    #[expect(clippy::print_stderr, reason = "a test says what it measured")]
-    {
-        eprintln!("{text}");
-    }
+    eprintln!("{text}");
     assert!(
         out.status.success(),
         "{text}{}",
