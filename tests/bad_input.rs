@@ -138,10 +138,6 @@ fn a_history_that_is_none() {
             "foreign.jsonl",
             b"{\"level\":\"info\",\"msg\":\"hello\"}\n{\"level\":\"warn\"}\n".to_vec(),
         ),
-        (
-            "edn.jsonl",
-            b"{:type :invoke, :f :acquire, :process 0}\n".to_vec(),
-        ),
         ("binary.jsonl", b"\x1f\x8b\x08\x00\x00\x00\x00\x00".to_vec()),
         ("future.jsonl", header.replace(":1,", ":99,").into()),
         (
