@@ -157,6 +157,12 @@ impl ClusterError {
             Self::Program { program, .. } => Some(format!(
                 "install {program} (Debian, Ubuntu: apt-get install redis-server)"
             )),
+            Self::Port { .. } => {
+                Some("other programs listen on all ports that were tried; `ss -ltnp` shows which".to_owned())
+            }
+            Self::NotReady { .. } | Self::Link { .. } => {
+                Some("is the machine overloaded? `fencepost doctor` measures it".to_owned())
+            }
             Self::Disk { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 Some("the disk is full; TMPDIR names another place for scratch folders".to_owned())
             }
