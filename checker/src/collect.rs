@@ -3,12 +3,12 @@
 //! Owns the pairing of invokes with their answers and the life of a hold. Must not know the checks. What does not
 //! fit together (an answer without an invoke) is counted, and makes the verdict unknown; it never stops the reading.
 use crate::event::{Event, EventType, Process};
-use crate::facts::{Facts, Ghost, Stranger, Tail, Try};
+use crate::facts::{Facts, Ghost, Stranger, Tail, Tally, Try};
+use crate::hash::Map;
 use crate::model::LockKind;
 use crate::mutant::{self, Mutant};
 use crate::names::Name;
 use crate::section::{Ended, Extension, NEVER, NO_SECTION, Ns, Section};
-use std::collections::{HashMap, HashSet};
 
 /// Codes with which a library says that the lock is not, or no longer, its caller's.
 const NOT_YOURS: [&str; 5] = ["not-owner", "not-held", "lost", "expired", "not-locked"];
@@ -84,10 +84,13 @@ type Seat = (Name, u32, Name);
 #[derive(Debug)]
 pub(crate) struct Collector {
     pub facts: Facts,
-    open: HashMap<(u64, Op), Open>,
-    holds: HashMap<Seat, Hold>,
-    crowds: HashMap<Name, Crowd>,
-    clients: HashSet<Name>,
+    open: Map<(u64, Op), Open>,
+    holds: Map<Seat, Hold>,
+    crowds: Map<Name, Crowd>,
+    /// Clients that were seen, by number.
+    clients: Vec<bool>,
+    /// Of each operation that occurred, by its number: its name, and what became of it.
+    tallies: [(&'static str, Tally); 4],
     in_tail: bool,
 }
 
@@ -95,10 +98,11 @@ impl Collector {
     pub(crate) fn new(facts: Facts) -> Self {
         Self {
             facts,
-            open: HashMap::new(),
-            holds: HashMap::new(),
-            crowds: HashMap::new(),
-            clients: HashSet::new(),
+            open: Map::default(),
+            holds: Map::default(),
+            crowds: Map::default(),
+            clients: Vec::new(),
+            tallies: Default::default(),
             in_tail: false,
         }
     }
@@ -131,8 +135,9 @@ impl Collector {
 
     /// All is read.
     pub(crate) fn finish(mut self) -> Facts {
-        self.facts.clients = self.clients.len() as u64;
         self.unanswered();
+        let tallies = self.tallies.into_iter().filter(|t| t.1.invoked > 0);
+        self.facts.tallies.extend(tallies);
         self.facts.index();
         self.facts
     }
@@ -203,7 +208,14 @@ impl Collector {
             Some(c) => self.facts.names.number(c),
             None => self.facts.names.number(&format!("p{process}")),
         };
-        self.clients.insert(client);
+        let at = client as usize;
+        if self.clients.len() <= at {
+            self.clients.resize(at + 1, false);
+        }
+        if !self.clients[at] {
+            self.clients[at] = true;
+            self.facts.clients += 1;
+        }
         let key = self
             .facts
             .names
@@ -213,7 +225,8 @@ impl Collector {
             self.other(seat, event);
             return;
         };
-        let tally = self.facts.tallies.entry(name).or_default();
+        let (known, tally) = &mut self.tallies[op as usize];
+        *known = name;
         match event.kind {
             EventType::Invoke => tally.invoked += 1,
             EventType::Ok => tally.ok += 1,

@@ -287,10 +287,12 @@ pub(crate) fn header_of(text: &str, number: u64) -> Result<Header, HistoryError>
 
 fn parse<'a>(line: &Line<'a>) -> Result<Event<'a>, HistoryError> {
     let text = text(line)?;
-    serde_json::from_str(text).map_err(|e| HistoryError::BadLine {
-        line: line.number,
-        column: e.column(),
-        message: message(&e),
+    serde_json::from_str(text).map_err(|e| {
+        nul(line).unwrap_or(HistoryError::BadLine {
+            line: line.number,
+            column: e.column(),
+            message: message(&e),
+        })
     })
 }
 
@@ -301,14 +303,19 @@ fn message(e: &serde_json::Error) -> String {
     text[..end].chars().take(300).collect()
 }
 
+/// Text with NUL bytes is no JSON, and this says why.
+fn nul(line: &Line<'_>) -> Option<HistoryError> {
+    line.text.contains(&0).then_some(HistoryError::Binary {
+        line: line.number,
+        what: "it has NUL bytes",
+    })
+}
+
 fn text<'a>(line: &Line<'a>) -> Result<&'a str, HistoryError> {
     let binary = |what| HistoryError::Binary {
         line: line.number,
         what,
     };
-    if line.text.contains(&0) {
-        return Err(binary("it has NUL bytes"));
-    }
     std::str::from_utf8(line.text).map_err(|_| binary("it is not UTF-8"))
 }
 
@@ -326,6 +333,9 @@ fn header(line: &Line<'_>) -> Result<Header, HistoryError> {
             line: line.number,
             what,
         });
+    }
+    if let Some(nul) = nul(line) {
+        return Err(nul);
     }
     let text = text(line)?.trim_start_matches('\u{feff}');
     let foreign = |what| Err(HistoryError::Foreign { what });

@@ -38,6 +38,7 @@ mod edn;
 pub mod event;
 mod facts;
 mod faults;
+mod hash;
 pub mod history;
 pub mod judge;
 pub mod model;
