@@ -423,7 +423,7 @@ fn leave(removed: Result<(), ClusterError>) {
 fn server_flags(persistence: Persistence) -> Vec<String> {
     let mut flags = vec![
         "--notify-keyspace-events",
-        "AKE",
+        "E$gxe",
         "--save",
         "",
         "--maxmemory",
