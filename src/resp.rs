@@ -18,9 +18,11 @@ use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::io::ErrorKind;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
@@ -187,8 +189,8 @@ impl Inner {
                 break;
             };
             let _ = stream.set_nodelay(true);
-            let mut input = Input::default();
-            let why = poll_fn(|cx| self.turn(&stream, &mut input, cx)).await;
+            let (mut stream, mut input) = (stream, Input::default());
+            let why = poll_fn(|cx| self.turn(&mut stream, &mut input, cx)).await;
             let mut state = self.state.borrow_mut();
             state.fail_sent(why);
             if last || state.closed {
@@ -205,18 +207,12 @@ impl Inner {
 
     /// Read and write what can be; ready when the connection is over. Reading comes first, so that a command is not
     /// written to a connection that is known to be closed.
-    fn turn(&self, stream: &TcpStream, input: &mut Input, cx: &mut Context<'_>) -> Poll<Break> {
+    fn turn(&self, stream: &mut TcpStream, input: &mut Input, cx: &mut Context<'_>) -> Poll<Break> {
         loop {
-            match stream.poll_read_ready(cx) {
+            match input.fill(stream, cx) {
                 Poll::Pending => break,
-                Poll::Ready(Err(_)) => return Poll::Ready(Break::Reset),
-                Poll::Ready(Ok(())) => {}
-            }
-            match input.fill(stream) {
-                Ok(0) => return Poll::Ready(Break::Reset),
-                Ok(_) => {}
-                Err(e) if e.kind() == ErrorKind::WouldBlock => continue,
-                Err(_) => return Poll::Ready(Break::Reset),
+                Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Break::Reset),
+                Poll::Ready(Ok(_)) => {}
             }
             if let Err(why) = self.answer(input) {
                 return Poll::Ready(why);
@@ -275,7 +271,12 @@ struct Input {
 }
 
 impl Input {
-    fn fill(&mut self, stream: &TcpStream) -> std::io::Result<usize> {
+    /// Reads what there is. After less than there was room for, tokio knows that nothing is left and does not ask.
+    fn fill(
+        &mut self,
+        stream: &mut TcpStream,
+        cx: &mut Context<'_>,
+    ) -> Poll<std::io::Result<usize>> {
         if self.from == self.to {
             (self.from, self.to) = (0, 0);
         } else if self.from > 0 && self.to == self.bytes.len() {
@@ -285,9 +286,11 @@ impl Input {
         if self.to == self.bytes.len() {
             self.bytes.resize((self.to * 2).max(16 << 10), 0);
         }
-        let n = stream.try_read(&mut self.bytes[self.to..])?;
+        let mut room = ReadBuf::new(&mut self.bytes[self.to..]);
+        std::task::ready!(Pin::new(stream).poll_read(cx, &mut room))?;
+        let n = room.filled().len();
         self.to += n;
-        Ok(n)
+        Poll::Ready(Ok(n))
     }
 
     fn take(&mut self) -> Result<Option<Value>, Break> {

@@ -3,6 +3,7 @@
 //! Owns exclusions by check, overruns, incidents, latent losses. Must not know expectations. Read by `checks`.
 use crate::blame::{self, Cause};
 use crate::facts::{Facts, seconds};
+use crate::proof;
 use crate::section::{NEVER, Ns, Piece};
 use crate::servers::{How, SeenKind};
 use crate::sweep::{PAIRS_MAX, Pair, Sweep};
@@ -48,6 +49,8 @@ pub(crate) struct Analysis {
     pub overrun: Found,
     /// Overruns of clients that were neither stopped nor cut off, as (holder, next holder).
     pub unforced: Vec<Pair>,
+    /// Overlaps of promises, and of beliefs, that are possible within the clocks' uncertainty but not certain.
+    pub possible: (u64, u64),
     /// Promises that the service broke with no second holder to profit.
     pub latent: u64,
     /// Sections in an exclusion.
@@ -64,18 +67,23 @@ impl Analysis {
             exclusions: BTreeMap::new(),
             overrun: Found::default(),
             unforced: Vec::new(),
+            possible: (0, 0),
             latent: 0,
             excluded: HashSet::new(),
             explained: HashSet::new(),
         };
         let pieces = std::mem::take(&mut a.facts.promise);
-        let promise = a.sweep(pieces);
+        let (promise, possible_promise) = a.sweep_both(pieces);
         let belief = a.facts.by_key.iter().map(|i| Piece {
             start: a.facts.section(*i).ret,
             end: a.facts.section(*i).belief_end,
             section: *i,
         });
-        let belief = a.sweep(belief.collect());
+        let (belief, possible_belief) = a.sweep_both(belief.collect());
+        a.possible = (
+            possible_promise,
+            possible_belief.saturating_sub(possible_promise),
+        );
         let mut seen = HashSet::new();
         for pair in &promise.pairs {
             if seen.insert((pair.a.min(pair.b), pair.a.max(pair.b))) {
@@ -101,14 +109,48 @@ impl Analysis {
         a
     }
 
+    /// What overlaps for certain: each piece made smaller by the clocks' uncertainty at both ends; and how many more
+    /// pairs overlap possibly: each made larger.
+    fn sweep_both(&self, mut pieces: Vec<Piece>) -> (Sweep, u64) {
+        let u = self.facts.uncertainty();
+        if u == 0 {
+            return (self.sweep(pieces), 0);
+        }
+        let wide = pieces.iter().map(|p| Piece {
+            start: p.start.saturating_sub(u),
+            end: p.end.saturating_add(u),
+            ..*p
+        });
+        // One worker's own stamps come from one clock.
+        let different = |x, y| !self.facts.section(x).same_owner(self.facts.section(y));
+        let wide = self.sweep_where(wide.collect(), different);
+        for p in &mut pieces {
+            p.start = p.start.saturating_add(u);
+            if p.end != NEVER {
+                p.end = p.end.saturating_sub(u);
+            }
+        }
+        pieces.retain(|p| p.start < p.end);
+        let certain = self.sweep(pieces);
+        let more = wide.count.saturating_sub(certain.count);
+        (certain, more)
+    }
+
+    fn sweep(&self, pieces: Vec<Piece>) -> Sweep {
+        self.sweep_where(pieces, |_, _| true)
+    }
+
     /// Sweeps over pieces key by key.
-    fn sweep(&self, mut pieces: Vec<Piece>) -> Sweep {
+    fn sweep_where(&self, mut pieces: Vec<Piece>, conflict: impl Fn(u32, u32) -> bool) -> Sweep {
         let f = &self.facts;
         let key = |p: &Piece| f.section(p.section).key;
-        let mut sweep = Sweep::default();
+        let mut sweep = Sweep {
+            room: f.model().room(),
+            ..Sweep::default()
+        };
         pieces.sort_unstable_by_key(|p| (key(p), p.start, p.end, p.section));
         for chunk in pieces.chunk_by_mut(|x, y| key(x) == key(y)) {
-            sweep.run(chunk, |x, y| !f.section(x).same_owner(f.section(y)));
+            sweep.run(chunk, |x, y| f.conflict(x, y) && conflict(x, y));
         }
         sweep
     }
@@ -207,6 +249,7 @@ pub(crate) fn finding(
         check: check.to_owned(),
         blame,
         sentence,
+        proof: Vec::new(),
         at,
         key: key.map(|k| f.names.text(k).to_owned()),
         sections: sections
@@ -285,7 +328,9 @@ fn exclusion_finding(f: &Facts, pair: Pair, cause: &Cause) -> Finding {
         blame::because(f, cause, name)
     );
     let blame = cause.blame.clone();
+    let proof = proof::exclusion(f, pair, &blame::because(f, cause, name));
     let mut found = finding(f, cause.check, blame, pair.from, &sections, sentence);
+    found.proof = proof;
     found.overlap_ns = overlap(pair);
     found
 }
@@ -314,6 +359,7 @@ fn overrun_finding(f: &Facts, pair: Pair, blame: Blame) -> Finding {
         seconds(a.belief_end),
     );
     let mut found = finding(f, "overrun", blame, pair.from, &[pair.a, pair.b], sentence);
+    found.proof = proof::overrun(f, pair);
     found.overlap_ns = overlap(pair);
     found
 }

@@ -3,13 +3,18 @@
 //! Owns the pairing of invokes with their answers and the life of a hold. Must not know the checks. What does not
 //! fit together (an answer without an invoke) is counted, and makes the verdict unknown; it never stops the reading.
 use crate::event::{Event, EventType, Process};
-use crate::facts::{Facts, Stranger, Tail};
+use crate::facts::{Facts, Ghost, Stranger, Tail, Tally, Try};
+use crate::hash::Map;
+use crate::model::LockKind;
+use crate::mutant::{self, Mutant};
 use crate::names::Name;
 use crate::section::{Ended, Extension, NEVER, NO_SECTION, Ns, Section};
-use std::collections::{HashMap, HashSet};
 
 /// Codes with which a library says that the lock is not, or no longer, its caller's.
 const NOT_YOURS: [&str; 5] = ["not-owner", "not-held", "lost", "expired", "not-locked"];
+
+/// Codes with which a library says that another holds the lock; any other failure of a try says nothing of that.
+const HELD: [&str; 3] = ["held", "locked", "lock-held"];
 
 /// The operations that are paired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -40,6 +45,7 @@ struct Open {
     client: Name,
     worker: u32,
     ttl_ms: Option<u64>,
+    shared: bool,
     /// The section that it belongs to, or the extension for `extend`.
     subject: u32,
 }
@@ -49,8 +55,20 @@ struct Open {
 struct Hold {
     /// Its last section.
     section: u32,
-    /// An acquire ended in `info`: a release without a grant is clean-up.
-    doubtful: bool,
+    /// The invoke of the first acquire that ended in `info`: from then on, a release without a grant is clean-up.
+    doubt: Ns,
+    /// Acquires that were granted in the section (a reentrant lock), and releases begun that did not fail.
+    depth: u32,
+    undone: u32,
+}
+
+impl Hold {
+    const NONE: Self = Self {
+        section: NO_SECTION,
+        doubt: NEVER,
+        depth: 0,
+        undone: 0,
+    };
 }
 
 /// How many hold or try for a key now; only to see whether the lock was contended.
@@ -66,10 +84,13 @@ type Seat = (Name, u32, Name);
 #[derive(Debug)]
 pub(crate) struct Collector {
     pub facts: Facts,
-    open: HashMap<(u64, Op), Open>,
-    holds: HashMap<Seat, Hold>,
-    crowds: HashMap<Name, Crowd>,
-    clients: HashSet<Name>,
+    open: Map<(u64, Op), Open>,
+    holds: Map<Seat, Hold>,
+    crowds: Map<Name, Crowd>,
+    /// Clients that were seen, by number.
+    clients: Vec<bool>,
+    /// Of each operation that occurred, by its number: its name, and what became of it.
+    tallies: [(&'static str, Tally); 4],
     in_tail: bool,
 }
 
@@ -77,10 +98,11 @@ impl Collector {
     pub(crate) fn new(facts: Facts) -> Self {
         Self {
             facts,
-            open: HashMap::new(),
-            holds: HashMap::new(),
-            crowds: HashMap::new(),
-            clients: HashSet::new(),
+            open: Map::default(),
+            holds: Map::default(),
+            crowds: Map::default(),
+            clients: Vec::new(),
+            tallies: Default::default(),
             in_tail: false,
         }
     }
@@ -113,7 +135,9 @@ impl Collector {
 
     /// All is read.
     pub(crate) fn finish(mut self) -> Facts {
-        self.facts.clients = self.clients.len() as u64;
+        self.unanswered();
+        let tallies = self.tallies.into_iter().filter(|t| t.1.invoked > 0);
+        self.facts.tallies.extend(tallies);
         self.facts.index();
         self.facts
     }
@@ -143,6 +167,15 @@ impl Collector {
             }
             "death" => {
                 if let Some(client) = event.client.as_deref() {
+                    if event.error.is_some() {
+                        let how = event
+                            .value
+                            .proof
+                            .as_deref()
+                            .unwrap_or("it is not known how");
+                        let ended = &mut self.facts.ended_by_themselves;
+                        ended.push(format!("client {client} ended by itself ({how})"));
+                    }
                     let client = self.facts.names.number(client);
                     self.client_died(client, event.time);
                 }
@@ -175,7 +208,14 @@ impl Collector {
             Some(c) => self.facts.names.number(c),
             None => self.facts.names.number(&format!("p{process}")),
         };
-        self.clients.insert(client);
+        let at = client as usize;
+        if self.clients.len() <= at {
+            self.clients.resize(at + 1, false);
+        }
+        if !self.clients[at] {
+            self.clients[at] = true;
+            self.facts.clients += 1;
+        }
         let key = self
             .facts
             .names
@@ -185,7 +225,8 @@ impl Collector {
             self.other(seat, event);
             return;
         };
-        let tally = self.facts.tallies.entry(name).or_default();
+        let (known, tally) = &mut self.tallies[op as usize];
+        *known = name;
         match event.kind {
             EventType::Invoke => tally.invoked += 1,
             EventType::Ok => tally.ok += 1,
@@ -210,7 +251,10 @@ impl Collector {
         let mut subject = self.holds.get(&seat).map_or(NO_SECTION, |h| h.section);
         match op {
             Op::Acquire => {
-                if subject != NO_SECTION {
+                // Without a lease, or where it may acquire again, only a release ends a hold.
+                let model = &self.facts.header.model;
+                let lets_go = model.ttl_ms.is_some() && model.kind != LockKind::Reentrant;
+                if subject != NO_SECTION && lets_go {
                     let s = &mut self.facts.sections[subject as usize];
                     if s.hold_end() == NEVER {
                         let crowd = self.crowds.entry(key).or_default();
@@ -228,7 +272,13 @@ impl Collector {
                     tail.first_try = tail.first_try.or(Some(event.time));
                 }
             }
-            Op::Release if subject != NO_SECTION => self.release_begins(subject, event.time),
+            Op::Release if subject != NO_SECTION => {
+                let hold = self.holds.entry(seat).or_insert(Hold::NONE);
+                hold.undone += 1;
+                if hold.undone >= hold.depth {
+                    self.release_begins(subject, event.time);
+                }
+            }
             Op::Extend if subject != NO_SECTION => {
                 let lease = self.lease(event.value.ttl_ms);
                 self.facts.extensions.push(Extension {
@@ -249,6 +299,7 @@ impl Collector {
             client,
             worker,
             ttl_ms: event.value.ttl_ms,
+            shared: event.value.shared == Some(true),
             subject,
         };
         if self.open.insert((process, op), open).is_some() {
@@ -295,20 +346,17 @@ impl Collector {
             }
         }
         if !ok {
-            if event.kind == EventType::Info {
-                let none = Hold {
-                    section: NO_SECTION,
-                    doubtful: true,
-                };
-                self.holds.entry(seat).or_insert(none).doubtful = true;
-            }
+            self.not_acquired(seat, open, event);
+            return;
+        }
+        let lease = self.lease(event.value.ttl_ms.or(open.ttl_ms));
+        if self.acquired_again(seat, open, lease, event) {
             return;
         }
         let v = &event.value;
         let owner = self.facts.names.optional(v.owner.as_deref());
-        let lease = self.lease(v.ttl_ms.or(open.ttl_ms));
         let section = self.facts.sections.len() as u32;
-        self.facts.sections.push(Section::granted(
+        let mut granted = Section::granted(
             open.key,
             open.client,
             open.worker,
@@ -318,43 +366,98 @@ impl Collector {
             owner,
             v.token,
             v.validity_ms,
-        ));
-        let doubtful = false;
-        self.holds.insert(seat, Hold { section, doubtful });
+        );
+        granted.shared = open.shared;
+        self.facts.sections.push(granted);
+        let hold = self.holds.entry(seat).or_insert(Hold::NONE);
+        (hold.section, hold.depth, hold.undone) = (section, 1, 0);
+    }
+
+    /// A try without a grant: doubt, or evidence that another held the lock.
+    fn not_acquired(&mut self, seat: Seat, open: Open, event: &Event<'_>) {
+        let model = &self.facts.header.model;
+        let exact = model.ttl_ms.is_none() && model.kind == LockKind::Mutex;
+        if event.kind == EventType::Info {
+            let hold = self.holds.entry(seat).or_insert(Hold::NONE);
+            hold.doubt = hold.doubt.min(open.inv);
+            if exact {
+                self.facts.ghosts.push(Ghost {
+                    key: open.key,
+                    inv: open.inv,
+                    release: (NEVER, NEVER),
+                });
+            }
+        } else if exact && event.error.as_deref().is_some_and(|e| HELD.contains(&e)) {
+            self.facts.tries.push(Try {
+                key: open.key,
+                client: open.client,
+                inv: open.inv,
+                ret: event.time,
+            });
+        }
+    }
+
+    /// A grant to a worker that holds a reentrant lock already: the section goes on, and its lease is renewed.
+    fn acquired_again(&mut self, seat: Seat, open: Open, lease: Ns, event: &Event<'_>) -> bool {
+        if self.facts.header.model.kind != LockKind::Reentrant {
+            return false;
+        }
+        let sections = &self.facts.sections;
+        let Some(hold) = self.holds.get_mut(&seat).filter(|h| {
+            h.section != NO_SECTION && sections[h.section as usize].hold_end() == NEVER
+        }) else {
+            return false;
+        };
+        hold.depth += 1;
+        if lease != NEVER {
+            self.facts.extensions.push(Extension {
+                section: hold.section,
+                inv: open.inv,
+                ret: event.time,
+                lease,
+                validity_ms: event.value.validity_ms.unwrap_or(f64::NAN),
+                ended: Ended::Ok,
+            });
+        }
+        true
     }
 
     fn released(&mut self, process: u64, open: Open, event: &Event<'_>) {
         let seat = (open.client, open.worker, open.key);
         let leased = self.facts.header.model.ttl_ms.is_some();
-        let hold = self.holds.get(&seat).copied();
-        let section = hold.map_or(NO_SECTION, |h| h.section);
+        let hold = self.holds.get(&seat).copied().unwrap_or(Hold::NONE);
+        let section = hold.section;
         if section == NO_SECTION || open.subject == NO_SECTION {
-            if event.kind == EventType::Ok && !hold.is_some_and(|h| h.doubtful) {
-                self.facts.strangers.push(Stranger {
-                    key: open.key,
-                    client: open.client,
-                    process,
-                    inv: open.inv,
-                    ret: event.time,
-                });
-            }
+            self.released_nothing(process, open, hold.doubt, event);
             return;
+        }
+        if event.kind == EventType::Fail
+            && let Some(hold) = self.holds.get_mut(&seat)
+        {
+            hold.undone = hold.undone.saturating_sub(1);
         }
         let s = &mut self.facts.sections[section as usize];
         if s.release != Ended::Open {
+            // After a release without a definite answer, or inside of a reentrant hold.
+            if s.release != Ended::Not && hold.doubt != NEVER {
+                self.released_nothing(process, open, hold.doubt, event);
+            }
             return;
         }
-        let told = is_not_yours(event);
         match event.kind {
             EventType::Ok => {
                 s.release = Ended::Ok;
                 s.release_ret = event.time;
                 if !leased {
-                    self.holds.remove(&seat);
+                    let hold = self.holds.entry(seat).or_insert(Hold::NONE);
+                    hold.section = NO_SECTION;
+                    if hold.doubt == NEVER {
+                        self.holds.remove(&seat);
+                    }
                 }
             }
             // A failed release did not happen: without a lease the hold goes on.
-            EventType::Fail if !leased && !told => {
+            EventType::Fail if !leased => {
                 s.release = Ended::Not;
                 s.release_inv = NEVER;
                 self.crowds.entry(open.key).or_default().holding += 1;
@@ -364,6 +467,44 @@ impl Collector {
                 s.release_ret = event.time;
             }
             _ => s.release = Ended::Info,
+        }
+    }
+
+    /// A release of a worker that was granted nothing that it did not release: a stranger's, or clean-up.
+    fn released_nothing(&mut self, process: u64, open: Open, doubt: Ns, event: &Event<'_>) {
+        if event.kind == EventType::Fail {
+            return;
+        }
+        let known = event.kind == EventType::Ok;
+        if doubt != NEVER && !mutant::wrong(Mutant::CleanUp) {
+            self.facts.ghosts.push(Ghost {
+                key: open.key,
+                inv: doubt,
+                release: (open.inv, if known { event.time } else { NEVER }),
+            });
+        } else if known {
+            self.facts.strangers.push(Stranger {
+                key: open.key,
+                client: open.client,
+                process,
+                inv: open.inv,
+                ret: event.time,
+            });
+        }
+    }
+
+    /// Operations that were never answered: an acquire may have been granted, a clean-up may have been done.
+    fn unanswered(&mut self) {
+        for ((_, op), open) in &self.open {
+            let seat = (open.client, open.worker, open.key);
+            let doubt = self.holds.get(&seat).map_or(NEVER, |h| h.doubt);
+            let (inv, release) = match op {
+                Op::Acquire => (open.inv, (NEVER, NEVER)),
+                Op::Release if doubt != NEVER => (doubt, (open.inv, NEVER)),
+                _ => continue,
+            };
+            let key = open.key;
+            self.facts.ghosts.push(Ghost { key, inv, release });
         }
     }
 

@@ -5,13 +5,13 @@
 //!
 //! | process | `f` | types | value fields |
 //! |---|---|---|---|
-//! | number | `acquire` | invoke; ok, fail, info | invoke: `wait_ms`, `ttl_ms` if not the model's; ok: `owner`, `validity_ms`, `token` |
+//! | number | `acquire` | invoke; ok, fail, info | invoke: `wait_ms`, `shared`, `ttl_ms` if not the model's; ok: `owner`, `validity_ms`, `token` |
 //! | number | `release` | invoke; ok, fail, info | – |
 //! | number | `extend` | invoke; ok, fail, info | invoke: `ttl_ms`; ok: `validity_ms` |
 //! | number | `work` | invoke; ok, info | invoke: `ms` |
 //! | number | `read`, `write` | ok, fail | an effect at the protected resource, in order of acceptance: `version`, `token`; fail: refused by the fence or given up by the client |
 //! | number | `lost` | info | the library told its holder that the lock is gone |
-//! | `driver` | `death` | info | `client` was killed or ended; stamped before kill(2) is called; `proof` |
+//! | `driver` | `death` | info | `client` was killed or ended; stamped before kill(2) is called; `proof`; with `error` `unplanned` where nobody killed it |
 //! | `driver` | `birth` | info | `client` answers (again); `library`-like facts in `proof` |
 //! | `driver` | `library` | info | what the clients' library says of itself, as JSON in `proof` |
 //! | `driver` | `phase` | info | `phase`: `warm-up`, `load`, `heal`, `tail`, `final`, `end` |
@@ -134,6 +134,9 @@ pub struct Value<'a> {
     /// The lease asked for, in ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl_ms: Option<u64>,
+    /// With `acquire` of a read-write lock: for reading, together with other readers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shared: Option<bool>,
     /// How long the call may wait for a held lock, in ms; 0 is one try.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_ms: Option<u64>,
@@ -215,6 +218,23 @@ impl<'de: 'a, 'a> Deserialize<'de> for Process<'a> {
             }
         }
         d.deserialize_any(Either)
+    }
+}
+
+impl Event<'_> {
+    /// Appends its line of a history, newline included. It is here so that it is compiled with this crate, which the
+    /// build optimises more than the harness.
+    ///
+    /// # Errors
+    /// None that a `Vec` or these fields can give; `out` is then as it was.
+    pub fn write_line(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+        let before = out.len();
+        if let Err(error) = serde_json::to_writer(&mut *out, self) {
+            out.truncate(before);
+            return Err(error);
+        }
+        out.push(b'\n');
+        Ok(())
     }
 }
 

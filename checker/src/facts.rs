@@ -2,7 +2,8 @@
 //!
 //! Owns [`Facts`] and its indexes. Must not know the checks. Made by `collect`, read by everything after it.
 use crate::faults::Faults;
-use crate::model::{Header, Model};
+use crate::model::{Header, LockKind, Model};
+use crate::mutant::{self, Mutant};
 use crate::names::{NONE, Name, Names};
 use crate::section::{Ended, Extension, NEVER, NO_SECTION, NO_TOKEN, Ns, Piece, Section};
 use crate::servers::Servers;
@@ -26,6 +27,25 @@ pub(crate) struct Stranger {
     pub process: u64,
     pub inv: Ns,
     pub ret: Ns,
+}
+
+/// A failed acquire of a lock without lease, whose answer says that another held it. 32 bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Try {
+    pub key: Name,
+    pub client: Name,
+    pub inv: Ns,
+    pub ret: Ns,
+}
+
+/// An acquire without a definite answer, of a lock without lease: it may hold from `inv` on. If its worker released
+/// later on without a grant, that release ends it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ghost {
+    pub key: Name,
+    pub inv: Ns,
+    /// Invoke and return of the release; both [`NEVER`] for none.
+    pub release: (Ns, Ns),
 }
 
 /// What was tried on one key after the last fault was gone and the tail had begun.
@@ -61,6 +81,8 @@ pub(crate) struct Facts {
     pub faults: Faults,
     pub effects: Vec<Effect>,
     pub strangers: Vec<Stranger>,
+    pub tries: Vec<Try>,
+    pub ghosts: Vec<Ghost>,
     pub tails: HashMap<Name, Tail>,
     /// When the tail began, or the last fault in it was gone, whichever is later.
     pub tail_from: Option<Ns>,
@@ -74,6 +96,8 @@ pub(crate) struct Facts {
     pub anomalies: u64,
     pub first_anomaly: Option<String>,
     pub clients: u64,
+    /// Clients that ended without having been killed by the nemesis, with what is known of it.
+    pub ended_by_themselves: Vec<String>,
 
     /// Pieces of all promises, by key.
     pub promise: Vec<Piece>,
@@ -101,6 +125,8 @@ impl Facts {
             faults: Faults::default(),
             effects: Vec::new(),
             strangers: Vec::new(),
+            tries: Vec::new(),
+            ghosts: Vec::new(),
             tails: HashMap::new(),
             tail_from: None,
             ended: false,
@@ -110,6 +136,7 @@ impl Facts {
             anomalies: 0,
             first_anomaly: None,
             clients: 0,
+            ended_by_themselves: Vec::new(),
             promise: Vec::new(),
             by_key: Vec::new(),
             by_owner: HashMap::new(),
@@ -161,6 +188,23 @@ impl Facts {
 
     pub(crate) fn model(&self) -> &Model {
         &self.header.model
+    }
+
+    /// Whether two sections of one key must not overlap.
+    pub(crate) fn conflict(&self, i: u32, j: u32) -> bool {
+        let (a, b) = (self.section(i), self.section(j));
+        let kind = self.model().kind;
+        if kind == LockKind::ReadWrite && a.shared && b.shared {
+            return false;
+        }
+        // With a lease, a worker that acquires again has let go; without one, it still holds what it did not release.
+        let again = self.model().ttl_ms.is_none() && kind != LockKind::Reentrant;
+        !a.same_owner(b) || (again && !mutant::wrong(Mutant::Again))
+    }
+
+    /// How far a stamp may be from true time, in ns.
+    pub(crate) fn uncertainty(&self) -> Ns {
+        (self.model().clock_uncertainty_ms.clamp(0.0, 1e12) * 1e6) as Ns
     }
 
     pub(crate) fn section(&self, i: u32) -> &Section {

@@ -1,14 +1,16 @@
-//! History files: JSON lines, a header and then an event a line, read as a stream.
+//! History files: JSON lines, a header and then an event a line, read as a stream; or EDN (`edn`).
 //!
 //! Owns the file format and everything that can be wrong with a file. Must not know what events mean; they go to
 //! [`Checker`]. At no time is more than one line in memory, and a line is at most [`LINE_MAX`] bytes.
 //!
 //! Tolerated: empty lines, unknown fields, a missing newline at the end, and a torn last line (the run was killed
-//! while it wrote), which is counted as `torn_bytes`. Everything else is an error with its place.
-use crate::Checker;
+//! while it wrote), which is counted as `torn_bytes`; `index` is only a name, the order is the file's; times of different
+//! processes need not rise. An answer without an invoke, or before it, is counted and makes the verdict unknown.
+//! Everything else is an error with its place.
 use crate::event::Event;
 use crate::model::Header;
 use crate::verdict::Verdict;
+use crate::{Checker, Options, edn};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -17,6 +19,10 @@ use std::path::Path;
 pub const FORMAT: u32 = 1;
 /// Bytes in a line, at most.
 pub const LINE_MAX: usize = 1 << 20;
+/// Bytes in a history in EDN, at most, since it is read as a whole.
+pub const EDN_MAX: u64 = 1 << 30;
+/// How a file that is compressed with zstd begins.
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// What is wrong with a history file.
 #[derive(Debug, thiserror::Error)]
@@ -74,6 +80,25 @@ pub enum HistoryError {
         /// What was expected, in the parser's words.
         message: String,
     },
+    /// EDN that is no history.
+    #[error("line {line}, column {column}: {message}")]
+    BadEdn {
+        /// Line number, from 1.
+        line: u64,
+        /// Column in bytes, from 1.
+        column: usize,
+        /// What is wrong.
+        message: String,
+    },
+    /// EDN without any operation of a lock.
+    #[error("no operation acquires or releases a lock; there are: {seen}")]
+    NoLock {
+        /// Names of its operations, a few.
+        seen: String,
+    },
+    /// A history in EDN that is too long to be read as a whole.
+    #[error("longer than {EDN_MAX} bytes, which is too much for EDN")]
+    TooLong,
     /// A line without end.
     #[error("line {line} is longer than {LINE_MAX} bytes")]
     LineTooLong {
@@ -101,62 +126,173 @@ impl HistoryError {
             Self::BadHeader { .. } | Self::BadLine { .. } => {
                 "`fencepost schema history` prints what a line may hold"
             }
+            Self::BadEdn { .. } => {
+                "an operation is a map such as {:type :invoke, :process 0, :f :acquire, :time 0}"
+            }
+            Self::NoLock { .. } => {
+                "say which of them do with --acquire and --release, such as --acquire :lock"
+            }
+            Self::TooLong => "JSON lines may be as long as they like",
             Self::LineTooLong { .. } => "every event is one line of its own",
         }
     }
 }
 
-/// Checks a history file.
+/// Checks a history file: JSON lines or EDN, compressed with zstd or not, by its content.
 ///
 /// # Errors
 /// Whatever is wrong with the file; never a violation, which is in the verdict.
 pub fn check_path(path: &Path) -> Result<Verdict, HistoryError> {
-    check_reader(BufReader::with_capacity(1 << 18, File::open(path)?))
+    check_with(open(path)?, &Options::default())
 }
 
-/// Checks a history from any reader, line by line.
+/// Opens a history file, through the decoder if it is compressed with zstd.
+///
+/// # Errors
+/// As the system says.
+pub fn open(path: &Path) -> Result<Box<dyn BufRead>, HistoryError> {
+    let mut file = BufReader::with_capacity(1 << 18, File::open(path)?);
+    if file.fill_buf()?.starts_with(&ZSTD) {
+        let decoder = ruzstd::decoding::StreamingDecoder::new(file).map_err(io::Error::other)?;
+        return Ok(Box::new(BufReader::with_capacity(1 << 18, decoder)));
+    }
+    Ok(Box::new(file))
+}
+
+/// Checks a history in JSON lines from any reader, line by line.
 ///
 /// # Errors
 /// As [`check_path`].
 pub fn check_reader(reader: impl BufRead) -> Result<Verdict, HistoryError> {
+    check_with(reader, &Options::default())
+}
+
+/// Checks a history from any reader, JSON lines or EDN, with what is known beside it.
+///
+/// # Errors
+/// As [`check_path`].
+pub fn check_with(mut reader: impl BufRead, options: &Options) -> Result<Verdict, HistoryError> {
+    if edn::looks_like(reader.fill_buf()?) {
+        return edn::check(&whole(reader)?, options);
+    }
+    check_lines(reader, options)
+}
+
+/// The same history in EDN, as Jepsen and Knossos read it.
+///
+/// # Errors
+/// As [`check_path`].
+pub fn to_edn(mut reader: impl BufRead, options: &Options) -> Result<String, HistoryError> {
+    let mut out = edn::Writer::default();
+    if edn::looks_like(reader.fill_buf()?) {
+        edn::read(&whole(reader)?, options, |h, e| out.add(h, e))?;
+    } else {
+        each_line(reader, options, |h, e| out.add(h, e))?;
+    }
+    Ok(out.finish())
+}
+
+/// Opens a history file as JSON lines, whatever it is written in.
+///
+/// # Errors
+/// As [`check_path`].
+pub fn open_lines(path: &Path, options: &Options) -> Result<Box<dyn BufRead>, HistoryError> {
+    let mut reader = open(path)?;
+    if !edn::looks_like(reader.fill_buf()?) {
+        return Ok(reader);
+    }
+    let mut lines = Vec::new();
+    let mut add = |value: Result<Vec<u8>, serde_json::Error>| {
+        lines.extend(value.unwrap_or_default());
+        lines.push(b'\n');
+    };
+    let mut head = true;
+    edn::read(&whole(reader)?, options, |header, event| {
+        if std::mem::take(&mut head) {
+            add(serde_json::to_vec(header));
+        }
+        add(serde_json::to_vec(event));
+    })?;
+    Ok(Box::new(io::Cursor::new(lines)))
+}
+
+/// A text that cannot be read line by line.
+fn whole(reader: impl BufRead) -> Result<String, HistoryError> {
+    let mut bytes = Vec::new();
+    reader.take(EDN_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > EDN_MAX {
+        return Err(HistoryError::TooLong);
+    }
+    String::from_utf8(bytes).map_err(|e| {
+        let good = &e.as_bytes()[..e.utf8_error().valid_up_to()];
+        HistoryError::Binary {
+            line: good.split(|b| *b == b'\n').count() as u64,
+            what: "it is not UTF-8",
+        }
+    })
+}
+
+fn check_lines(reader: impl BufRead, options: &Options) -> Result<Verdict, HistoryError> {
+    let mut checker = None;
+    let torn = each_line(reader, options, |header, event| {
+        checker
+            .get_or_insert_with(|| Checker::new(header.clone()))
+            .push(event);
+    })?;
+    let Some(checker) = checker else {
+        return Err(HistoryError::NoEvents);
+    };
+    let mut verdict = checker.finish();
+    verdict.counts.insert("torn_bytes".to_owned(), torn);
+    Ok(verdict)
+}
+
+/// Calls `each` with the header and every event; returns the bytes of a torn last line.
+pub(crate) fn each_line(
+    reader: impl BufRead,
+    options: &Options,
+    mut each: impl FnMut(&Header, &Event<'_>),
+) -> Result<u64, HistoryError> {
     let mut lines = Lines::new(reader);
-    let header = loop {
+    let mut header = loop {
         match lines.next()? {
             None => return Err(HistoryError::Empty),
             Some(line) if line.text.is_empty() => {}
             Some(line) => break header(&line)?,
         }
     };
-    let mut checker = Checker::new(header);
-    let mut events = 0u64;
+    options.apply(&mut header.model);
     let mut torn = 0;
     while let Some(line) = lines.next()? {
         if line.text.is_empty() {
             continue;
         }
         match parse(&line) {
-            Ok(event) => {
-                events += 1;
-                checker.push(&event);
-            }
+            Ok(event) => each(&header, &event),
             Err(_) if line.last => torn = line.text.len() as u64,
             Err(e) => return Err(e),
         }
     }
-    if events == 0 {
-        return Err(HistoryError::NoEvents);
-    }
-    let mut verdict = checker.finish();
-    verdict.counts.insert("torn_bytes".to_owned(), torn);
-    Ok(verdict)
+    Ok(torn)
+}
+
+/// A header in a line of its own.
+pub(crate) fn header_of(text: &str, number: u64) -> Result<Header, HistoryError> {
+    header(&Line {
+        text: text.as_bytes(),
+        number,
+        last: false,
+    })
 }
 
 fn parse<'a>(line: &Line<'a>) -> Result<Event<'a>, HistoryError> {
     let text = text(line)?;
-    serde_json::from_str(text).map_err(|e| HistoryError::BadLine {
-        line: line.number,
-        column: e.column(),
-        message: message(&e),
+    serde_json::from_str(text).map_err(|e| {
+        nul(line).unwrap_or(HistoryError::BadLine {
+            line: line.number,
+            column: e.column(),
+            message: message(&e),
+        })
     })
 }
 
@@ -167,14 +303,19 @@ fn message(e: &serde_json::Error) -> String {
     text[..end].chars().take(300).collect()
 }
 
+/// Text with NUL bytes is no JSON, and this says why.
+fn nul(line: &Line<'_>) -> Option<HistoryError> {
+    line.text.contains(&0).then_some(HistoryError::Binary {
+        line: line.number,
+        what: "it has NUL bytes",
+    })
+}
+
 fn text<'a>(line: &Line<'a>) -> Result<&'a str, HistoryError> {
     let binary = |what| HistoryError::Binary {
         line: line.number,
         what,
     };
-    if line.text.contains(&0) {
-        return Err(binary("it has NUL bytes"));
-    }
     std::str::from_utf8(line.text).map_err(|_| binary("it is not UTF-8"))
 }
 
@@ -182,7 +323,7 @@ fn header(line: &Line<'_>) -> Result<Header, HistoryError> {
     let magic = |bytes: &[u8]| line.text.starts_with(bytes);
     let what = if magic(&[0x1f, 0x8b]) {
         Some("it is compressed with gzip")
-    } else if magic(&[0x28, 0xb5, 0x2f, 0xfd]) {
+    } else if magic(&ZSTD) {
         Some("it is compressed with zstd")
     } else {
         None
@@ -193,11 +334,11 @@ fn header(line: &Line<'_>) -> Result<Header, HistoryError> {
             what,
         });
     }
+    if let Some(nul) = nul(line) {
+        return Err(nul);
+    }
     let text = text(line)?.trim_start_matches('\u{feff}');
     let foreign = |what| Err(HistoryError::Foreign { what });
-    if text.starts_with("{:") || text.starts_with("[{:") || text.starts_with("#jepsen") {
-        return foreign("it looks like EDN");
-    }
     let bad = |e: &serde_json::Error| HistoryError::BadHeader {
         line: line.number,
         column: e.column(),

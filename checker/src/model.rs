@@ -55,6 +55,39 @@ pub struct Model {
     pub coverage: bool,
     /// Granularity of a session's keep-alive, in ms (0 where there is none).
     pub grain_ms: u64,
+    /// How many may hold at once, and whether a holder may acquire again.
+    pub kind: LockKind,
+    /// For a semaphore: how many may hold at once.
+    pub permits: u32,
+    /// How far the clocks that stamped the events may be from true time, in ms; 0 for one clock.
+    pub clock_uncertainty_ms: f64,
+}
+
+impl Model {
+    /// How many others may hold beside a holder.
+    pub(crate) fn room(&self) -> usize {
+        match self.kind {
+            LockKind::Semaphore => self.permits.saturating_sub(1) as usize,
+            _ => 0,
+        }
+    }
+}
+
+/// What kind of lock it is.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum LockKind {
+    /// One holder; one that holds cannot acquire again.
+    #[default]
+    Mutex,
+    /// One holder, which may acquire again and holds until it released as often.
+    Reentrant,
+    /// At most `permits` holders; a worker holds one permit at a time.
+    Semaphore,
+    /// Many holders whose acquire was `shared`, or one whose was not.
+    ReadWrite,
 }
 
 impl Default for Model {
@@ -74,6 +107,9 @@ impl Default for Model {
             observed: false,
             coverage: false,
             grain_ms: 0,
+            kind: LockKind::Mutex,
+            permits: 1,
+            clock_uncertainty_ms: 0.0,
         }
     }
 }

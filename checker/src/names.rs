@@ -2,8 +2,8 @@
 //!
 //! Owns the arena of strings. Must not know what they mean. Numbers go to every other file; texts come back only
 //! when a finding is written.
-use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
+use crate::hash::{Map, Secret};
+use std::hash::BuildHasher;
 
 /// A string's number.
 pub(crate) type Name = u32;
@@ -17,9 +17,9 @@ pub(crate) struct Names {
     /// End of each text in `text`; it starts where the one before it ends.
     ends: Vec<usize>,
     /// The last string with a hash value; `older` leads on to the others that have it.
-    newest: HashMap<u64, Name>,
+    newest: Map<u64, Name>,
     older: Vec<Name>,
-    hash: RandomState,
+    hash: Secret,
 }
 
 impl Names {

@@ -50,6 +50,8 @@ pub(crate) struct Section {
     pub over: Ns,
     /// The client died in it.
     pub died: bool,
+    /// A reader's of a read-write lock.
+    pub shared: bool,
     /// The last effect that the resource accepted from it.
     pub last_effect: Ns,
     /// Ends of P and B, set by [`Section::settle`].
@@ -127,6 +129,7 @@ impl Section {
             release: Ended::Not,
             over: NEVER,
             died: false,
+            shared: false,
             last_effect: 0,
             promise_end: 0,
             belief_end: 0,
@@ -203,7 +206,9 @@ impl Section {
         self.promise_end = self.ret;
         for (start, end) in pieces {
             let end = end.min(self.belief_end);
-            if start < end {
+            // Without a lease a hold of no length counts too: it is a point at which the lock was held.
+            let point = self.lease == NEVER && start == end;
+            if start < end || point {
                 promise.push(Piece {
                     start,
                     end,
@@ -261,6 +266,15 @@ mod tests {
     fn a_lease_counts_from_the_invoke() {
         assert_eq!(promise(section(0, 10), &[]), [(10, 988)]);
         assert_eq!(promise(section(0, 990), &[]), []);
+    }
+
+    #[test]
+    fn without_a_lease_a_hold_of_no_length_is_a_point() {
+        let mut s = section(0, 10);
+        s.release_inv = 10 * MS;
+        assert_eq!(promise(s.clone(), &[]), []);
+        s.lease = NEVER;
+        assert_eq!(promise(s, &[]), [(10, 10)]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! Owns the geometry: `[s1, e1)` and `[s2, e2)` conflict iff s1 < e2 and s2 < e1; a point inside another counts,
 //! touching does not. Must not know what an interval means. Pairs go to `analysis`.
+use crate::mutant::{self, Mutant};
 use crate::section::{Ns, Piece};
 use std::collections::BTreeSet;
 
@@ -23,36 +24,55 @@ pub(crate) struct Pair {
 /// What a sweep found.
 #[derive(Debug, Default)]
 pub(crate) struct Sweep {
+    /// How many others a piece may overlap: a semaphore's permits less one. Then a piece that overlaps more counts
+    /// once, with one of them.
+    pub room: usize,
     /// The pairs, at most [`PAIRS_MAX`].
     pub pairs: Vec<Pair>,
     /// Number of all pairs of pieces.
     pub count: u64,
-    clusters: u32,
+    pub clusters: u32,
 }
 
 impl Sweep {
+    fn pair(&self, open: &(Ns, Ns, u32), p: &Piece) -> Pair {
+        Pair {
+            a: open.2,
+            b: p.section,
+            from: p.start,
+            to: open.0.min(p.end),
+            cluster: self.clusters,
+        }
+    }
+
     /// Sweeps over the pieces of one key. `conflict` says whether two sections may conflict at all.
     pub(crate) fn run(&mut self, pieces: &mut [Piece], conflict: impl Fn(u32, u32) -> bool) {
         pieces.sort_unstable_by_key(|p| (p.start, p.end, p.section));
         // Pieces that are open at the sweep line, by end.
         let mut open: BTreeSet<(Ns, Ns, u32)> = BTreeSet::new();
         for p in pieces.iter() {
-            while open.first().is_some_and(|o| o.0 <= p.start) {
+            while open
+                .first()
+                .is_some_and(|o| mutant::before(Mutant::Ended, o.0, p.start))
+            {
                 open.pop_first();
             }
             if open.is_empty() {
                 self.clusters += 1;
             }
-            if self.count < PAIRS_MAX {
+            if self.room > 0 {
+                let mut others = open.iter().filter(|o| conflict(o.2, p.section));
+                // The one beside `room` others that lasts longest.
+                if let Some(o) = others.nth(self.room) {
+                    self.count += 1;
+                    if self.count <= PAIRS_MAX {
+                        self.pairs.push(self.pair(o, p));
+                    }
+                }
+            } else if self.count < PAIRS_MAX {
                 for o in open.iter().filter(|o| conflict(o.2, p.section)) {
                     self.count += 1;
-                    self.pairs.push(Pair {
-                        a: o.2,
-                        b: p.section,
-                        from: p.start,
-                        to: o.0.min(p.end),
-                        cluster: self.clusters,
-                    });
+                    self.pairs.push(self.pair(o, p));
                 }
             } else {
                 self.count += open.len() as u64;

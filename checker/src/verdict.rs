@@ -86,6 +86,9 @@ pub struct Finding {
     pub blame: Blame,
     /// What happened, in one sentence with times, clients and nodes.
     pub sentence: String,
+    /// The proof, step by step: let A be …; then …; but ….
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub proof: Vec<String>,
     /// When it can first be said, ns since the start of the run.
     pub at: u64,
     /// The lock key.

@@ -106,6 +106,7 @@ const VIOLATED: &[(&str, &[&str])] = &[
     ("coverage-no-bite", &[]),
     ("coverage-never-fired", &[]),
     ("coverage-cut", &[]),
+    ("coverage-client-ended", &[]),
 ];
 
 #[test]

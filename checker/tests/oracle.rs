@@ -1,11 +1,10 @@
-//! The checker against brute force, on small random histories.
+//! The checker against brute force, on small random histories of a lock with leases.
 //!
-//! Without leases the oracle is a search over all linearizations of an owner-aware mutex. With leases it is the
-//! theory's intervals, written out pair by pair.
-use fencepost_checker::{Checker, Event, EventType, Header, Model, Process, Value, Verdict};
+//! The oracle is the theory's intervals, written out pair by pair. Without leases it is a search, in `src/oracle`.
+use fencepost_checker::{Checker, Event, EventType, Header, Process, Value, Verdict};
 use proptest::prelude::*;
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 const MS: u64 = 1_000_000;
 
@@ -38,126 +37,8 @@ fn event(op: &Op, kind: EventType, time: u64) -> Event<'static> {
     }
 }
 
-fn judge(ops: &[Op], ttl_ms: Option<u64>) -> Verdict {
-    let header = Header {
-        fencepost: 1,
-        workload: "random".to_owned(),
-        seed: 0,
-        model: Model {
-            ttl_ms,
-            ..Model::default()
-        },
-        expect: BTreeMap::new(),
-        versions: BTreeMap::new(),
-    };
-    let mut events: Vec<Event<'_>> = Vec::new();
-    for op in ops {
-        events.push(event(op, EventType::Invoke, op.inv));
-        if let Some(ret) = op.ret {
-            events.push(event(op, op.kind, ret));
-        }
-    }
-    events.sort_by_key(|e| e.time);
-    let mut checker = Checker::new(header);
-    for e in &events {
-        checker.push(e);
-    }
-    checker.finish()
-}
-
 fn count(verdict: &Verdict, check: &str) -> u64 {
     verdict.check(check).map_or(0, |c| c.count)
-}
-
-/// Steps of one process: (gap before, length, what becomes of it).
-type Steps = Vec<(u64, u64, u8)>;
-
-/// Processes that acquire and release in turn, until one of their operations is not answered.
-fn sequences(processes: &[Steps], stranger: bool) -> Vec<Op> {
-    let mut ops = Vec::new();
-    for (process, steps) in (0u64..).zip(processes) {
-        let (mut now, mut holds) = (process, stranger && process == 0);
-        for (gap, length, fate) in steps {
-            // Distinct times: all of one process have its number as a remainder.
-            let inv = now + gap * 16;
-            let ret = inv + length * 16;
-            now = ret + 16;
-            let kind = match fate {
-                0..=6 => EventType::Ok,
-                7 => EventType::Fail,
-                _ => EventType::Info,
-            };
-            ops.push(Op {
-                process,
-                f: if holds { "release" } else { "acquire" },
-                inv,
-                ret: (*fate != 9).then_some(ret),
-                kind,
-                lease_ms: 0,
-            });
-            if kind == EventType::Info {
-                break;
-            }
-            holds ^= kind == EventType::Ok;
-        }
-    }
-    ops
-}
-
-/// Whether some order of the operations, each inside its interval, is that of an owner-aware mutex.
-fn linearizable(ops: &[Op]) -> bool {
-    let ops: Vec<&Op> = ops.iter().filter(|o| o.kind != EventType::Fail).collect();
-    let certain = |o: &Op| o.kind == EventType::Ok && o.ret.is_some();
-    let end = |o: &Op| {
-        if certain(o) {
-            o.ret.unwrap_or(u64::MAX)
-        } else {
-            u64::MAX
-        }
-    };
-    let mut seen = HashSet::new();
-    let mut stack = vec![(0u32, None)];
-    while let Some((done, owner)) = stack.pop() {
-        if !seen.insert((done, owner)) {
-            continue;
-        }
-        let open = |i: &usize| done & (1 << i) == 0;
-        let left: Vec<usize> = (0..ops.len()).filter(open).collect();
-        if left.iter().all(|i| !certain(ops[*i])) {
-            return true;
-        }
-        let first_end = left.iter().map(|i| end(ops[*i])).min().unwrap_or(u64::MAX);
-        for i in left {
-            let o = ops[i];
-            if o.inv > first_end {
-                continue;
-            }
-            let next = match (o.f, owner) {
-                ("acquire", None) => Some(o.process),
-                ("release", Some(p)) if p == o.process => None,
-                _ => continue,
-            };
-            stack.push((done | 1 << i, next));
-        }
-    }
-    false
-}
-
-fn steps() -> impl Strategy<Value = Vec<Steps>> {
-    let step = (0u64..6, 1u64..6, 0u8..10);
-    prop::collection::vec(prop::collection::vec(step, 1..5), 1..5)
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(20_000))]
-
-    #[test]
-    fn without_leases_it_agrees_with_a_search(processes in steps(), stranger in prop::bool::weighted(0.1)) {
-        let ops = sequences(&processes, stranger);
-        prop_assume!(ops.len() <= 14);
-        let found = count(&judge(&ops, None), "service");
-        prop_assert_eq!(found == 0, linearizable(&ops), "{:?}", ops);
-    }
 }
 
 /// A process's one section with its extensions: the promise as a set of milliseconds, and the belief.

@@ -21,83 +21,49 @@ fn first() -> u64 {
 }
 
 fn correct() -> Vec<(&'static str, Config)> {
-    let single = Config::default();
-    let five = Config {
+    let single = Config::default;
+    let five = || Config {
         nodes: 5,
         ..Config::default()
     };
+    let with = |mut config: Config, change: fn(&mut Config)| {
+        change(&mut config);
+        config
+    };
     vec![
-        ("single", single),
-        (
-            "single, pauses",
-            Config {
-                pauses: true,
-                ..single
-            },
-        ),
-        (
-            "single, bad network",
-            Config {
-                lossy: true,
-                ..single
-            },
-        ),
+        ("single", single()),
+        ("single, pauses", with(single(), |c| c.pauses = true)),
+        ("single, bad network", with(single(), |c| c.lossy = true)),
         (
             "single, crashes with data",
-            Config {
-                crashes: true,
-                ..single
-            },
+            with(single(), |c| c.crashes = true),
         ),
         (
             "single, renewed",
-            Config {
-                renew: true,
-                pauses: true,
-                lossy: true,
-                ..single
-            },
+            with(single(), |c| {
+                (c.renew, c.pauses, c.lossy) = (true, true, true);
+            }),
         ),
         (
             "single, observer reads little",
-            Config {
-                blind: true,
-                pauses: true,
-                ..single
-            },
+            with(single(), |c| {
+                (c.blind, c.pauses) = (true, true);
+            }),
         ),
-        ("redlock", five),
-        (
-            "redlock, pauses",
-            Config {
-                pauses: true,
-                ..five
-            },
-        ),
-        (
-            "redlock, bad network",
-            Config {
-                lossy: true,
-                ..five
-            },
-        ),
+        ("redlock", five()),
+        ("redlock, pauses", with(five(), |c| c.pauses = true)),
+        ("redlock, bad network", with(five(), |c| c.lossy = true)),
         (
             "redlock, crashes with data",
-            Config {
-                crashes: true,
-                lossy: true,
-                ..five
-            },
+            with(five(), |c| {
+                (c.crashes, c.lossy) = (true, true);
+            }),
         ),
         (
             "redlock, renewed",
-            Config {
-                renew: true,
-                pauses: true,
-                lossy: true,
-                crashes: true,
-                ..five
-            },
+            with(five(), |c| {
+                (c.renew, c.pauses, c.lossy, c.crashes) = (true, true, true, true);
+            }),
         ),
     ]
 }

@@ -3,18 +3,22 @@
 //! Owns the reading of flags and what is printed. Must not know how a history is judged.
 use super::exit::{Exit, UnknownIs};
 use super::say;
-use crate::report;
-use fencepost_checker::{Verdict, check_path};
-use std::path::PathBuf;
+use crate::plan::duration;
+use crate::report::{self, summary::Summary};
+use fencepost_checker::{HistoryError, LockKind, Options, Outcome, Verdict, check_with, history};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Arguments of `check`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   fencepost check results/plain-del/latest/history.jsonl
   fencepost check --expect workloads/plain-del.toml history.jsonl
+  fencepost check history.edn                                    Jepsen's or Knossos's, :acquire and :release
+  fencepost check --acquire :lock --release :unlock --ttl 2s history.edn.zst
   fencepost check --json *.jsonl | jq .")]
 pub struct Args {
-    /// History files (JSONL).
+    /// History files: JSON lines or EDN, compressed with zstd or not, by their content.
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// Judge against the `[expect]` of this workload file; without it, nothing may be violated.
@@ -26,33 +30,165 @@ pub struct Args {
     /// Print the verdicts as JSON, one a line.
     #[arg(long)]
     json: bool,
+    /// Write the verdicts as JUnit, a test case a check.
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
     /// What `unknown` counts as.
     #[arg(long, value_enum, default_value_t = UnknownIs::Fail)]
     unknown: UnknownIs,
+    #[command(flatten)]
+    foreign: Foreign,
+    /// Print the history in EDN, as Jepsen and Knossos read it, instead of judging it.
+    #[arg(long, conflicts_with_all = ["json", "expect", "junit"])]
+    to_edn: bool,
+    /// Write, for each check that found something, the smallest part of the history that still shows it.
+    #[arg(long, value_name = "DIR")]
+    shrink: Option<PathBuf>,
+}
+
+/// What is known of a history from elsewhere.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Histories from elsewhere")]
+struct Foreign {
+    /// Operation that acquires, in EDN; may be given again [default: :acquire, :lock].
+    #[arg(long, value_name = "NAME")]
+    acquire: Vec<String>,
+    /// Operation that releases, in EDN; may be given again [default: :release, :unlock].
+    #[arg(long, value_name = "NAME")]
+    release: Vec<String>,
+    /// Operation that extends a lease, in EDN [default: :extend, :renew, :refresh].
+    #[arg(long, value_name = "NAME")]
+    extend: Vec<String>,
+    /// The lease; without one, and none in the history, the lock is held until it is released.
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    ttl: Option<Duration>,
+    /// How far the clocks that stamped the history may be from true time: what they leave open is unknown.
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    clock_uncertainty: Option<Duration>,
+    /// The kind of lock: mutex, reentrant, read-write, or semaphore:N.
+    #[arg(long, value_name = "KIND", value_parser = kind)]
+    kind: Option<(LockKind, u32)>,
+    /// Number of Jepsen's threads, in EDN: process p goes on as p + N after an :info [default: found out].
+    #[arg(long, value_name = "N")]
+    threads: Option<u64>,
+}
+
+/// A kind of lock and its permits.
+fn kind(text: &str) -> Result<(LockKind, u32), String> {
+    match text.split_once(':') {
+        None if text == "mutex" => Ok((LockKind::Mutex, 1)),
+        None if text == "reentrant" => Ok((LockKind::Reentrant, 1)),
+        None if text == "read-write" => Ok((LockKind::ReadWrite, 1)),
+        Some(("semaphore", n)) => match n.parse() {
+            Ok(n @ 1..) => Ok((LockKind::Semaphore, n)),
+            _ => Err(format!("`{n}` is no number of permits")),
+        },
+        _ => Err("none of mutex, reentrant, read-write, semaphore:N".to_owned()),
+    }
+}
+
+impl Foreign {
+    fn options(&self) -> Options {
+        Options {
+            acquire: self.acquire.clone(),
+            release: self.release.clone(),
+            extend: self.extend.clone(),
+            ttl_ms: self
+                .ttl
+                .map(|d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX)),
+            kind: self.kind.map(|k| k.0),
+            permits: self.kind.map(|k| k.1),
+            threads: self.threads,
+            clock_uncertainty_ms: self.clock_uncertainty.map(|d| d.as_secs_f64() * 1e3),
+        }
+    }
 }
 
 pub fn main(args: &Args) -> Exit {
+    let options = args.foreign.options();
+    if args.to_edn {
+        return all(&args.files, |file| {
+            say::data(&history::to_edn(history::open(file)?, &options)?);
+            Ok(Exit::Ok)
+        });
+    }
     let expect = match expectation(args) {
         Ok(expect) => expect,
         Err(exit) => return exit,
     };
-    args.files.iter().fold(Exit::Ok, |exit, file| {
-        exit.worst(match check_path(file) {
-            Ok(verdict) => {
-                let verdict = verdict.judge_with(&expect);
-                let exit = Exit::of(verdict.outcome, args.unknown);
-                show(args, file, verdict, &expect);
-                exit
-            }
-            Err(error) => {
-                say::word(&format!("error: {}: {error}", file.display()));
-                {
-                    let hint = error.hint();
-                    say::word(&format!("hint: {hint}"));
-                }
-                Exit::Usage
-            }
-        })
+    let mut summaries = Vec::new();
+    let exit = all(&args.files, |file| {
+        let verdict = check_with(history::open(file)?, &options)?.judge_with(&expect);
+        let exit = Exit::of(verdict.outcome, args.unknown);
+        if let Some(dir) = &args.shrink {
+            parts(dir, file, &options, &verdict)?;
+        }
+        summaries.extend(show(args, file, &options, verdict, &expect)?);
+        Ok(exit)
+    });
+    match &args.junit {
+        Some(path) => exit.worst(junit(path, &summaries)),
+        None => exit,
+    }
+}
+
+/// Writes the smallest part of the history for each check that found something: `NAME-CHECK.jsonl`.
+fn parts(
+    dir: &Path,
+    file: &Path,
+    options: &Options,
+    verdict: &Verdict,
+) -> Result<(), HistoryError> {
+    std::fs::create_dir_all(dir)?;
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let name = name.split('.').next().unwrap_or_default();
+    let mut violated = verdict
+        .checks
+        .iter()
+        .filter(|c| c.outcome == Outcome::Violated);
+    violated.try_for_each(|check| {
+        let Some(part) = fencepost_checker::shrink(file, options, verdict, &check.name)? else {
+            say::word(&format!(
+                "{}: no part of it shows {} alone",
+                file.display(),
+                check.name
+            ));
+            return Ok(());
+        };
+        let path = dir.join(format!("{name}-{}.jsonl", check.name));
+        std::fs::write(&path, part.text)?;
+        say::word(&format!(
+            "{}: {} events show {}",
+            path.display(),
+            part.events,
+            check.name
+        ));
+        Ok(())
+    })
+}
+
+fn junit(path: &Path, summaries: &[Summary]) -> Exit {
+    let written = report::junit::several(summaries)
+        .map_err(|e| e.to_string())
+        .and_then(|text| std::fs::write(path, text).map_err(|e| e.to_string()));
+    match written {
+        Ok(()) => Exit::Ok,
+        Err(error) => {
+            say::word(&format!("error: {}: {error}", path.display()));
+            say::word("hint: may it be written there?");
+            Exit::Usage
+        }
+    }
+}
+
+/// Does the same to all files; the worst exit counts.
+fn all(files: &[PathBuf], mut each: impl FnMut(&Path) -> Result<Exit, HistoryError>) -> Exit {
+    files.iter().fold(Exit::Ok, |exit, file| {
+        exit.worst(each(file).unwrap_or_else(|error| {
+            say::word(&format!("error: {}: {error}", file.display()));
+            say::word(&format!("hint: {}", error.hint()));
+            Exit::Usage
+        }))
     })
 }
 
@@ -89,16 +225,37 @@ fn expectation(args: &Args) -> Result<Expectation, Exit> {
     }
 }
 
-fn show(args: &Args, file: &std::path::Path, verdict: Verdict, expect: &Expectation) {
+/// Prints a verdict; its summary, where one was needed.
+fn show(
+    args: &Args,
+    file: &Path,
+    options: &Options,
+    verdict: Verdict,
+    expect: &Expectation,
+) -> Result<Option<Summary>, HistoryError> {
     if args.json {
         match serde_json::to_string(&verdict) {
             Ok(text) => say::data(&text),
             Err(error) => say::error(&error, None),
         }
-        return;
+        if args.junit.is_none() {
+            return Ok(None);
+        }
     }
-    match report::summary::of_history(file, verdict, expect) {
-        Ok(summary) => say::data(&report::terminal(&[summary], say::style())),
-        Err(error) => say::error(&error, None),
+    let lines = history::open_lines(file, options)?;
+    match report::summary::of_history(file, lines, verdict, expect) {
+        Ok(summary) => {
+            if !args.json {
+                say::data(&report::terminal(
+                    std::slice::from_ref(&summary),
+                    say::style(),
+                ));
+            }
+            Ok(Some(summary))
+        }
+        Err(error) => {
+            say::error(&error, None);
+            Ok(None)
+        }
     }
 }

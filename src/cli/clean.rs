@@ -8,6 +8,9 @@ use std::time::Duration;
 
 /// Arguments of `clean`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  fencepost clean
+  fencepost clean --older-than 2h")]
 pub struct Args {
     /// Also runs whose owner cannot be proved dead here, if they are older than this, such as `2h`.
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]

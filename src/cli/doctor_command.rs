@@ -5,6 +5,9 @@ use super::{Exit, doctor::doctor, say};
 
 /// Arguments of `doctor`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  fencepost doctor
+  fencepost doctor --json | jq '.lines[] | select(.status != \"ok\")'")]
 pub struct Args {
     /// Print the report as JSON.
     #[arg(long)]

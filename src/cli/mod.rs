@@ -16,7 +16,7 @@ mod signals;
 
 pub use exit::Exit;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// A Jepsen-style chaos test harness for distributed locks: can two clients hold this lock at once, why, how often,
@@ -65,20 +65,35 @@ struct Rest {
     words: Vec<String>,
 }
 
+/// Help and version go to stdout with 0; everything else is the user's mistake.
+fn not_parsed(error: &clap::Error) -> Exit {
+    if !error.use_stderr() {
+        let _ = error.print();
+        return Exit::Ok;
+    }
+    let text = error.render().to_string();
+    match text.split_once("For more information, try '--help'.") {
+        None => say::word(text.trim_end()),
+        Some((said, _)) => {
+            let command = std::env::args().nth(1).filter(|word| {
+                let known = |c: &clap::Command| c.get_name() == word && !c.is_hide_set();
+                Cli::command().get_subcommands().any(known)
+            });
+            let command = command.map_or_else(String::new, |c| format!(" {c}"));
+            say::word(said.trim_end());
+            say::word(&format!(
+                "hint: `fencepost{command} --help` shows what there is"
+            ));
+        }
+    }
+    Exit::Usage
+}
+
 /// Parses the command line and runs the command.
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => {
-            // Help and version go to stdout with 0; everything else is the user's mistake.
-            let _ = error.print();
-            return if error.use_stderr() {
-                Exit::Usage
-            } else {
-                Exit::Ok
-            }
-            .into();
-        }
+        Err(error) => return not_parsed(&error).into(),
     };
     let exit = match cli.command {
         Command::Run(args) => run::main(&args),

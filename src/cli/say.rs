@@ -50,7 +50,11 @@ pub fn error(error: &dyn std::error::Error, hint: Option<&str>) {
 /// What is wrong in a user's file, each mistake at its place.
 pub fn plan_error(error: &crate::plan::PlanError) {
     let style = style();
-    word(error.render(style.width, style.color).trim_end());
+    word(
+        error
+            .render(style.width, style.color, style.unicode)
+            .trim_end(),
+    );
 }
 
 /// How stdout wants its text: colours where a terminal shows them, its width, ASCII where the locale has no UTF-8.

@@ -5,6 +5,8 @@ use super::{Exit, say};
 
 /// Arguments of `schema`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  fencepost schema workload > workload.schema.json")]
 pub struct Args {
     /// Which format.
     #[arg(value_enum)]

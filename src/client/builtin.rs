@@ -4,7 +4,7 @@
 //! (`lock`) or the lines (`serve`).
 use super::env::{Shared, WorkerEnv};
 use super::errors::{Op, definite, server_code};
-use super::serve::{Granted, Info, Refusal, UserLock, serve};
+use super::serve::{Granted, Info, Refusal, UserLock, spawned};
 use super::wire::About;
 use crate::lock::{
     CallError, Cut, Env, Held, Lock, LockError, Settings, build, lock_info, owner_value,
@@ -15,6 +15,7 @@ use std::collections::HashMap;
 use std::process::ExitCode;
 use std::rc::Rc;
 use std::time::Duration;
+use tokio::runtime::LocalOptions;
 
 /// A built-in lock; which one, the command line or `init` says.
 pub struct Builtin {
@@ -295,9 +296,9 @@ pub fn main(args: impl IntoIterator<Item = String>) -> ExitCode {
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .build();
+        .build_local(LocalOptions::default());
     let served = runtime.and_then(|runtime| {
-        let served = runtime.block_on(serve(Builtin::new(name)));
+        let served = runtime.block_on(spawned(Builtin::new(name)));
         runtime.shutdown_background();
         served
     });

@@ -83,12 +83,14 @@ pub enum ClientError {
         message: String,
     },
     /// No good answer to `init`.
-    #[error("client {client}: no answer to `init`: {why} (its standard error is in {})", log.display())]
+    #[error("client {client}: no good answer to `init`: {why}; its standard error, in {}, {said}", log.display())]
     NoHandshake {
         /// Client.
         client: String,
-        /// `deadline`, `client-died`, `bad-answer` or `client-gone`, or what was wrong.
+        /// `deadline`, `client-died`, `bad-answer` or `client-gone`, and what is known of it.
         why: String,
+        /// `is empty`, or `ends:` with its last lines.
+        said: String,
         /// Its standard error.
         log: PathBuf,
     },
@@ -191,11 +193,16 @@ pub(super) struct Inner {
     pub(super) out_more: Notify,
     /// Its pipes are of no more use: nothing can be asked.
     pub(super) closed: Cell<bool>,
+    /// [`ClientProcess::kill`] was called.
+    killed: Cell<bool>,
     /// It was asked to end: that its pipes close is no misbehaviour.
     pub(super) leaving: Cell<bool>,
     /// Its end; the text is the status.
     pub(super) ended: watch::Sender<Option<String>>,
+    /// All of its standard error is in the log.
+    pub(super) logged: watch::Sender<bool>,
     misbehaved: Cell<u32>,
+    first_misdeed: RefCell<Option<String>>,
     log: PathBuf,
     pub(super) reaper: Reaper,
 }
@@ -223,9 +230,12 @@ impl ClientProcess {
             writing: Cell::new(0),
             out_more: Notify::new(),
             closed: Cell::new(false),
+            killed: Cell::new(false),
             leaving: Cell::new(false),
             ended: watch::Sender::new(None),
+            logged: watch::Sender::new(false),
             misbehaved: Cell::new(0),
+            first_misdeed: RefCell::default(),
             log: spec.log,
             reaper: reaper.clone(),
         });
@@ -236,13 +246,8 @@ impl ClientProcess {
     /// The handshake.
     pub async fn init(&self, init: &Init, deadline: Duration) -> Result<About, ClientError> {
         let inner = self.inner();
-        let no_handshake = |why: String| ClientError::NoHandshake {
-            client: inner.name.clone(),
-            why,
-            log: inner.log.clone(),
-        };
         if let Some(code) = inner.cannot_write() {
-            return Err(no_handshake(code.to_owned()));
+            return Err(inner.no_handshake(code.to_owned()).await);
         }
         let (sender, receiver) = oneshot::channel();
         let id = inner.ask(Waiting::Init(sender));
@@ -260,11 +265,12 @@ impl ClientProcess {
                     message: message.to_owned(),
                 })
             }
-            Ok(Ok(Err(failure))) => Err(no_handshake(failure.code)),
-            Ok(Err(_)) => Err(no_handshake("client-died".into())),
+            Ok(Ok(Err(failure))) => Err(inner.no_handshake(failure.code).await),
+            Ok(Err(_)) => Err(inner.no_handshake("client-died".into()).await),
             Err(_) => {
                 inner.give_up(id);
-                Err(no_handshake(format!("deadline of {deadline:?}")))
+                let why = format!("deadline of {deadline:?}");
+                Err(inner.no_handshake(why).await)
             }
         }
     }
@@ -316,8 +322,9 @@ impl ClientProcess {
         self.inner().signal(Signal::SIGCONT)
     }
 
-    /// SIGKILL to the group, stopped or not.
+    /// SIGKILL to the group, stopped or not. From now on it counts as dead.
     pub fn kill(&self) -> std::io::Result<()> {
+        self.inner().killed.set(true);
         self.inner().signal(Signal::SIGKILL)
     }
 
@@ -329,9 +336,11 @@ impl ClientProcess {
         signals::state(self.inner().pid)
     }
 
-    /// It has not ended, and can still be asked.
+    /// As far as the harness knows it has not ended, and can still be asked. This reads no file, for it is asked several
+    /// times a cycle; that a client ended by itself is known a moment later, once it was reaped or its pipe closed.
     pub fn alive(&self) -> bool {
-        !self.inner().closed.get() && self.state() != ProcState::Dead
+        let inner = self.inner();
+        !inner.closed.get() && !inner.killed.get() && !inner.has_ended()
     }
 
     /// Wait until it has ended and was reaped.
@@ -409,6 +418,30 @@ impl Inner {
         self.given_up.borrow_mut().remove(&id)
     }
 
+    /// Why there was no handshake, with all that the client said.
+    async fn no_handshake(&self, mut why: String) -> ClientError {
+        if self.closed.get() {
+            // What it wrote last is still on its way, and so is its status.
+            supervise::last_words(self).await;
+        }
+        if let Some(status) = &*self.ended.borrow() {
+            why = format!("{why} ({status})");
+        }
+        // Where no answer came, something else may have come; an answer tells of itself.
+        let silent = why.starts_with("deadline") || why.starts_with("client-died");
+        if let Some(first) = &*self.first_misdeed.borrow()
+            && silent
+        {
+            why = format!("{why}; it {first}");
+        }
+        ClientError::NoHandshake {
+            client: self.name.clone(),
+            why,
+            said: supervise::tail(&self.log),
+            log: self.log.clone(),
+        }
+    }
+
     fn failed(&self, op: Op, code: &str) -> Answer {
         Answer {
             ret: self.clock.now(),
@@ -479,6 +512,9 @@ impl Inner {
     /// Tell of a misbehaviour that ends the client, however many there were.
     pub(super) fn tell(&self, at: u64, what: &str) {
         let (client, what) = (self.name.clone(), what.to_owned());
+        self.first_misdeed
+            .borrow_mut()
+            .get_or_insert_with(|| what.clone());
         self.notice(Notice::Misbehaved { client, at, what });
     }
 }

@@ -131,8 +131,21 @@ pub trait UserLock: 'static {
 /// Serve `lock` on standard input and output until `close`, or until the harness closes the pipe.
 ///
 /// Needs a tokio runtime with time and I/O enabled; a current-thread one is fastest.
+///
+/// # Panics
+/// When `lock` panics in `init` or `close`.
 pub async fn serve<L: UserLock>(lock: L) -> std::io::Result<()> {
-    LocalSet::new().run_until(run(lock)).await
+    // A task, not the set's main future: each task that the main future spawns costs a write to wake the runtime.
+    LocalSet::new().run_until(spawned(lock)).await
+}
+
+/// As [`serve`], where tasks can be spawned locally already.
+pub(super) async fn spawned<L: UserLock>(lock: L) -> std::io::Result<()> {
+    match tokio::task::spawn_local(run(lock)).await {
+        Ok(served) => served,
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        Err(error) => Err(std::io::Error::other(error)),
+    }
 }
 
 async fn run<L: UserLock>(mut lock: L) -> std::io::Result<()> {

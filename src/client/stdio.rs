@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsFd;
+use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::sync::{Notify, mpsc};
 
@@ -61,15 +62,10 @@ impl Source {
     /// Append what there is to `bytes`; 0 at the end. Cancel-safe.
     pub(super) async fn read(&mut self, bytes: &mut Vec<u8>) -> std::io::Result<usize> {
         match self {
-            Source::Pipe(pipe) => loop {
-                pipe.readable().await?;
+            Source::Pipe(pipe) => {
                 bytes.reserve(CHUNK);
-                let read = pipe.try_read_buf(bytes);
-                match read {
-                    Err(e) if e.kind() == ErrorKind::WouldBlock => {}
-                    read => return read,
-                }
-            },
+                pipe.read_buf(bytes).await
+            }
             Source::Thread(chunks) => Ok(chunks.recv().await.map_or(0, |chunk| {
                 bytes.extend_from_slice(&chunk);
                 chunk.len()

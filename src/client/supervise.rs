@@ -9,9 +9,11 @@ use super::signals;
 use super::wire::{self, About, AnswerLine, LINE_MAX};
 use std::fs::File;
 use std::io::{ErrorKind, Write};
+use std::path::Path;
 use std::process::Stdio;
 use std::rc::Rc;
 use std::time::Duration;
+use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
 
@@ -172,26 +174,28 @@ async fn input_closed(inner: &Inner) {
 }
 
 /// Read answers until the pipe or the process ends; what a dead client left in the pipe is still read.
-async fn read(inner: Rc<Inner>, pipe: pipe::Receiver) {
+async fn read(inner: Rc<Inner>, mut pipe: pipe::Receiver) {
     let mut chunk = vec![0; CHUNK];
     let mut lines = Lines::default();
     let mut left = LAST_READS;
     let mut turns = 0;
+    let mut end = inner.ended.subscribe();
     loop {
         let dead = inner.has_ended();
-        match pipe.try_read(&mut chunk) {
-            Ok(0) => break,
-            Ok(n) => lines.push(&inner, &chunk[..n]),
-            Err(e) if e.kind() == ErrorKind::WouldBlock && !dead => {
-                turns = 0;
-                tokio::select! {
-                    _ = pipe.readable() => {}
-                    () = ended(&inner) => {}
-                }
-                continue;
+        let read = if dead {
+            pipe.try_read(&mut chunk)
+        } else {
+            tokio::select! {
+                biased;
+                read = pipe.read(&mut chunk) => read,
+                _ = end.wait_for(Option::is_some) => continue,
             }
-            Err(_) => break,
-        }
+        };
+        let n = match read {
+            Ok(0) | Err(_) => break,
+            Ok(n) => n,
+        };
+        lines.push(&inner, &chunk[..n]);
         if lines.babble > BABBLE_MAX && !dead {
             let at = inner.clock.now();
             inner.tell(at, "babbled 16 MiB that answer nothing; killed");
@@ -204,7 +208,8 @@ async fn read(inner: Rc<Inner>, pipe: pipe::Receiver) {
                 break;
             }
         }
-        turns += 1;
+        // After less than a whole chunk nothing is left, and the next read waits by itself.
+        turns = if n == CHUNK { turns + 1 } else { 0 };
         if turns == TURNS_MAX {
             turns = 0;
             tokio::task::yield_now().await;
@@ -413,8 +418,39 @@ fn escaped(bytes: &[u8], max: usize) -> String {
     shown
 }
 
+/// Wait, for a moment at most, until a client that is ending has a status and all of its standard error is kept.
+pub(super) async fn last_words(inner: &Inner) {
+    let mut logged = inner.logged.subscribe();
+    let all = async {
+        ended(inner).await;
+        let _ = logged.wait_for(|all| *all).await;
+    };
+    let _ = tokio::time::timeout(Duration::from_secs(1), all).await;
+}
+
+/// What a log says last, for people: `is empty`, or `ends:` and at most five lines, each on a line of its own.
+pub(super) fn tail(log: &Path) -> String {
+    let bytes = std::fs::read(log).unwrap_or_default();
+    let lines = bytes.split(|b| *b == b'\n').rev();
+    let mut last: Vec<String> = lines
+        .filter(|line| !line.trim_ascii().is_empty())
+        .take(5)
+        .map(|line| format!("\n  {}", escaped(line.trim_ascii_end(), SHOWN_MAX)))
+        .collect();
+    if last.is_empty() {
+        return "is empty".to_owned();
+    }
+    last.reverse();
+    format!("ends:{}", last.concat())
+}
+
 /// Keep the beginning of standard error, and read on so that the client is never held up by it.
-async fn keep_log(inner: Rc<Inner>, pipe: pipe::Receiver, mut log: File) {
+async fn keep_log(inner: Rc<Inner>, pipe: pipe::Receiver, log: File) {
+    copy_log(&inner, pipe, log).await;
+    inner.logged.send_replace(true);
+}
+
+async fn copy_log(inner: &Inner, pipe: pipe::Receiver, mut log: File) {
     let mut chunk = vec![0; CHUNK];
     let mut kept = 0;
     loop {
@@ -422,7 +458,7 @@ async fn keep_log(inner: Rc<Inner>, pipe: pipe::Receiver, mut log: File) {
         if !dead {
             tokio::select! {
                 _ = pipe.readable() => {}
-                () = ended(&inner) => continue,
+                () = ended(inner) => continue,
             }
         }
         let n = match pipe.try_read(&mut chunk) {

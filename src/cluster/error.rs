@@ -150,13 +150,19 @@ impl ClusterError {
             Self::Image(image) if image.starts_with("fencepost/") => {
                 Some("run `make setup`, which builds it".to_owned())
             }
-            Self::Image(image) => Some(format!("run `docker pull {image}`")),
+            Self::Image(image) => Some(format!("run `docker pull {image}`, or name another with --image")),
             Self::Program { program, .. } if program.starts_with("toxiproxy") => {
                 Some("run `make setup`, or name the binary in FENCEPOST_TOXIPROXY".to_owned())
             }
             Self::Program { program, .. } => Some(format!(
                 "install {program} (Debian, Ubuntu: apt-get install redis-server)"
             )),
+            Self::Port { .. } => {
+                Some("other programs listen on all ports that were tried; `ss -ltnp` shows which".to_owned())
+            }
+            Self::NotReady { .. } | Self::Link { .. } => {
+                Some("is the machine overloaded? `fencepost doctor` measures it".to_owned())
+            }
             Self::Disk { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 Some("the disk is full; TMPDIR names another place for scratch folders".to_owned())
             }

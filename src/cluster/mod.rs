@@ -29,6 +29,7 @@ pub mod toxic;
 pub mod toxiproxy;
 
 pub use error::ClusterError;
+pub use tools::toxiproxy as find_toxiproxy;
 pub use toxic::{ProxyState, Toxic, ToxicKind, ToxiproxyError};
 pub use toxiproxy::Toxiproxy;
 
@@ -422,7 +423,7 @@ fn leave(removed: Result<(), ClusterError>) {
 fn server_flags(persistence: Persistence) -> Vec<String> {
     let mut flags = vec![
         "--notify-keyspace-events",
-        "AKE",
+        "E$gxe",
         "--save",
         "",
         "--maxmemory",

@@ -27,7 +27,7 @@ pub(super) fn server(command: &[String]) -> Result<Vec<String>, ClusterError> {
 
 /// `toxiproxy-server`: `FENCEPOST_TOXIPROXY`, else PATH, else `tools/` in a folder above this executable
 /// (`target/tools`, where `make setup` puts it).
-pub(super) fn toxiproxy() -> Result<PathBuf, ClusterError> {
+pub fn toxiproxy() -> Result<PathBuf, ClusterError> {
     const NAME: &str = "toxiproxy-server";
     if let Some(named) = std::env::var_os("FENCEPOST_TOXIPROXY").filter(|n| !n.is_empty()) {
         let named = PathBuf::from(named);

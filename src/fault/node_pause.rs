@@ -8,20 +8,18 @@ use async_trait::async_trait;
 
 pub(super) struct NodePause {
     nodes: Vec<usize>,
-    names: Vec<String>,
 }
 
 impl NodePause {
     pub(super) fn new(nodes: Vec<usize>) -> Self {
-        let names = nodes.iter().map(|n| format!("n{}", n + 1)).collect();
-        Self { nodes, names }
+        Self { nodes }
     }
 }
 
 #[async_trait(?Send)]
 impl Fault for NodePause {
     fn target(&self) -> String {
-        self.names.join(",")
+        super::target::node_names(&self.nodes)
     }
 
     async fn inject(&mut self, world: &World) -> Result<(), String> {

@@ -29,11 +29,7 @@ impl NodeRestart {
 #[async_trait(?Send)]
 impl Fault for NodeRestart {
     fn target(&self) -> String {
-        self.nodes
-            .iter()
-            .map(|n| format!("n{}", n + 1))
-            .collect::<Vec<_>>()
-            .join(",")
+        super::target::node_names(&self.nodes)
     }
 
     async fn inject(&mut self, world: &World) -> Result<(), String> {

@@ -71,6 +71,12 @@ pub(super) async fn nodes(
     }
 }
 
+/// `n1,n3`, as a node fault's target goes on record.
+pub(super) fn node_names(nodes: &[usize]) -> String {
+    let names: Vec<String> = nodes.iter().map(|n| format!("n{}", n + 1)).collect();
+    names.join(",")
+}
+
 /// The links that a plan's target names.
 pub(super) async fn links(
     plan: &FaultPlan,

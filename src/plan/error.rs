@@ -6,7 +6,7 @@ use miette::{
     Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource, SourceCode,
     SourceSpan,
 };
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 /// Why a workload file cannot be run: one or several problems.
 #[derive(Debug, Clone)]
@@ -53,12 +53,14 @@ impl PlanError {
         }
     }
 
-    /// All problems as text for a terminal of that many columns, with or without colour, ending in a line feed.
-    pub fn render(&self, width: usize, colour: bool) -> String {
-        let theme = if colour {
-            GraphicalTheme::unicode()
-        } else {
-            GraphicalTheme::unicode_nocolor()
+    /// All problems as text for a terminal of that many columns, with or without colour, with lines of Unicode or of
+    /// ASCII, ending in a line feed.
+    pub fn render(&self, width: usize, colour: bool, unicode: bool) -> String {
+        let theme = match (unicode, colour) {
+            (true, true) => GraphicalTheme::unicode(),
+            (true, false) => GraphicalTheme::unicode_nocolor(),
+            (false, true) => GraphicalTheme::ascii(),
+            (false, false) => GraphicalTheme::none(),
         };
         // Names such as `set-nx-lua` must not be broken at their hyphens, so the hints are wrapped here.
         let handler = GraphicalReportHandler::new_themed(theme)
@@ -68,7 +70,7 @@ impl PlanError {
         let mut out = String::new();
         for problem in &self.problems {
             let mut problem = problem.clone();
-            problem.help = problem.help.map(|h| wrapped(&h, width.saturating_sub(8)));
+            let hint = problem.help.take();
             // Writing to a String cannot fail; were it to, the plain message still tells.
             if handler.render_report(&mut out, &problem).is_err() {
                 out.push_str(&problem.message);
@@ -76,8 +78,26 @@ impl PlanError {
             if !out.ends_with('\n') {
                 out.push('\n');
             }
+            let hint = hint.unwrap_or_else(|| fallback(&problem).to_owned());
+            let hint = wrapped(&hint, width.saturating_sub(8)).replace('\n', "\n        ");
+            let (on, off) = if colour {
+                ("\x1b[36m", "\x1b[0m")
+            } else {
+                ("", "")
+            };
+            // Writing to a String cannot fail.
+            let _ = writeln!(out, "  {on}hint:{off} {hint}");
         }
         out
+    }
+}
+
+/// What to do where the problem itself does not say.
+fn fallback(problem: &Problem) -> &'static str {
+    if problem.place.is_some() {
+        "`fencepost schema workload` prints every key and what it takes"
+    } else {
+        "a workload is a short TOML file that this user may read"
     }
 }
 

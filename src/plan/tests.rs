@@ -11,11 +11,12 @@ fn told(text: &str) -> String {
 
 fn told_with(text: &str, over: &Overrides) -> String {
     let error = parse("w.toml", "w", text, over).expect_err("a mistake");
-    error.render(100, false)
+    error.render(100, false, true)
 }
 
 fn one(text: &str) -> Plan {
-    let plans = parse("w.toml", "w", text, &Overrides::default()).map_err(|e| e.render(100, false));
+    let plans =
+        parse("w.toml", "w", text, &Overrides::default()).map_err(|e| e.render(100, false, true));
     plans.expect("a plan").pop().expect("one plan")
 }
 
@@ -171,7 +172,7 @@ fn told_of_file(name: &str, bytes: &[u8]) -> String {
     let shown = dir.path().display().to_string();
     error.to_string().replace(&shown, "DIR")
         + "\n"
-        + &error.render(1000, false).replace(&shown, "DIR")
+        + &error.render(1000, false, true).replace(&shown, "DIR")
 }
 
 #[test]
@@ -185,8 +186,8 @@ fn files_that_are_none() {
         told_of_file("binary.toml", b"lock = 1\n\x7fELF\xff\x00"),
         told_of_file("large.toml", &vec![b'#'; (1 << 20) + 1]),
         told_of_file("odd name!.toml", b"lock = { name = \"set-nx-lua\" }"),
-        missing.render(1000, false).replace(&shown, "DIR"),
-        folder.render(1000, false).replace(&shown, "DIR"),
+        missing.render(1000, false, true).replace(&shown, "DIR"),
+        folder.render(1000, false, true).replace(&shown, "DIR"),
     ];
     insta::assert_snapshot!(all.join("\n"));
 }
@@ -320,7 +321,7 @@ fn table_of_workloads() -> String {
         "|---|---|---|---|".to_owned(),
     ];
     for path in workloads() {
-        let plans = load(&path, &Overrides::default()).map_err(|e| e.render(100, false));
+        let plans = load(&path, &Overrides::default()).map_err(|e| e.render(100, false, true));
         let plans = plans.unwrap_or_else(|e| panic!("{e}"));
         let title = plans[0].about.clone();
         let locks: Vec<&str> = plans
@@ -376,7 +377,7 @@ fn every_workload_reads_says_what_it_expects_and_replays() {
     let dir = tempfile::tempdir().expect("a folder");
     assert!(workloads().len() >= 18);
     for path in workloads() {
-        let plans = load(&path, &Overrides::default()).map_err(|e| e.render(100, false));
+        let plans = load(&path, &Overrides::default()).map_err(|e| e.render(100, false, true));
         for plan in plans.unwrap_or_else(|e| panic!("{e}")) {
             let name = path.display();
             assert!(!plan.expect.is_empty(), "{name} expects nothing");
@@ -386,7 +387,7 @@ fn every_workload_reads_says_what_it_expects_and_replays() {
             assert!(short || plan.name == "single-vs-redlock", "{name} is long");
             let copy = dir.path().join("plan.toml");
             std::fs::write(&copy, plan.to_toml()).expect("written");
-            let again = load_resolved(&copy).map_err(|e| e.render(100, false));
+            let again = load_resolved(&copy).map_err(|e| e.render(100, false, true));
             assert_eq!(again.unwrap_or_else(|e| panic!("{e}")), plan, "{name}");
         }
     }
@@ -421,8 +422,35 @@ proptest::proptest! {
                 for place in error.problems.iter().filter_map(|p| p.place.as_ref()) {
                     proptest::prop_assert!(place.span.offset() + place.span.len() <= text.len());
                 }
-                error.render(100, true);
+                error.render(100, true, true);
             }
         }
     }
+}
+
+#[test]
+fn names_are_those_of_the_rooms_that_own_the_things() {
+    use super::names::{CHECKS, CLASSES, LOCKS, Place};
+    let rules = LOCKS.iter().map(|l| {
+        let nodes = match l.place {
+            Place::OneNode => "1",
+            Place::Quorum => "1 or more, best odd",
+            Place::Anywhere => "any",
+        };
+        (l.name, nodes, l.tokens)
+    });
+    let locks = crate::lock::LOCKS.iter();
+    let locks = locks.map(|l| (l.name, l.nodes, l.no_fencing.is_none()));
+    assert_eq!(rules.collect::<Vec<_>>(), locks.collect::<Vec<_>>());
+    let checks = fencepost_checker::CHECKS;
+    let names: Vec<&str> = checks.iter().map(|c| c.name).collect();
+    assert_eq!(CHECKS, names);
+    let classes: std::collections::BTreeSet<&str> = checks.iter().map(|c| c.class.name()).collect();
+    assert_eq!(
+        CLASSES
+            .iter()
+            .copied()
+            .collect::<std::collections::BTreeSet<_>>(),
+        classes
+    );
 }

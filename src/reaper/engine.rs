@@ -58,14 +58,32 @@ pub struct Found {
 /// # Errors
 /// [`SweepError::Unreachable`] with the reason, at the latest after five seconds.
 pub async fn connect() -> Result<Docker, SweepError> {
-    let unreachable = |e: &dyn std::fmt::Display| SweepError::Unreachable(e.to_string());
     let docker = testcontainers::core::client::docker_client_instance()
         .await
-        .map_err(|e| unreachable(&e))?;
+        .map_err(|e| SweepError::Unreachable(root_cause(&e)))?;
     match tokio::time::timeout(ANSWER, docker.negotiate_version()).await {
         Ok(Ok(docker)) => Ok(docker.with_timeout(CALL)),
-        Ok(Err(e)) => Err(unreachable(&e)),
-        Err(_) => Err(unreachable(&format!("silent for {ANSWER:?}"))),
+        Ok(Err(e)) => Err(SweepError::Unreachable(at_host(&root_cause(&e)))),
+        Err(_) => Err(SweepError::Unreachable(at_host(&format!(
+            "silent for {ANSWER:?}"
+        )))),
+    }
+}
+
+/// The innermost words of an error: what the system said, not through which layers it came.
+fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    innermost.to_string()
+}
+
+/// With the address, where the user named one.
+fn at_host(why: &str) -> String {
+    match std::env::var("DOCKER_HOST") {
+        Ok(host) if !host.is_empty() => format!("{host}: {why}"),
+        _ => why.to_owned(),
     }
 }
 

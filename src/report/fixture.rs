@@ -183,6 +183,7 @@ pub fn findings() -> [Finding; 2] {
         sentence: String::from(
             "A (c1) went on until 4.210 s although its lease ended at 3.178 s; B (c2) was granted at 3.231 s.",
         ),
+        proof: Vec::new(),
         at: 3_231 * MS,
         key: Some(String::from("lock:0")),
         sections: vec![a.clone(), b.clone()],
@@ -196,6 +197,7 @@ pub fn findings() -> [Finding; 2] {
         sentence: String::from(
             "A (c1) deleted the key that carries B's grant (c2) at 4.213 s on n1.",
         ),
+        proof: Vec::new(),
         at: 4_213 * MS,
         overlap_ns: None,
         evidence: vec![

@@ -14,7 +14,7 @@
 use super::files::Rendered;
 use super::glyphs::legend;
 use super::sanitise::{visible, xml};
-use super::summary::{Judged, Judgement, Summary, class_name};
+use super::summary::{Judged, Judgement, Summary};
 use super::terminal::{finding_head, finding_more};
 use super::{Renderer, ReportError, tables, timeline};
 use fencepost_checker::{CheckResult, Expect, Outcome};
@@ -105,7 +105,7 @@ fn case(s: &Summary, check: &CheckResult, judged: &Judged) -> TestCase {
         }
     };
     let mut case = TestCase::new(text(&check.name), status);
-    let class = format!("{}.{}", s.setup.workload, class_name(check.class));
+    let class = format!("{}.{}", s.setup.workload, check.class.name());
     case.set_classname(text(&class));
     if judged.judgement == Judgement::Expected && check.outcome == Outcome::Violated {
         case.set_system_out(description(s, check, judged));

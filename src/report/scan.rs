@@ -113,7 +113,10 @@ pub fn scan(path: &Path) -> Result<Scan, ReportError> {
 }
 
 /// [`scan`] over any reader; `path` is for errors.
-fn read(mut from: impl BufRead, path: &Path) -> Result<Scan, ReportError> {
+///
+/// # Errors
+/// As [`scan`].
+pub fn read(mut from: impl BufRead, path: &Path) -> Result<Scan, ReportError> {
     let header = head(&mut from, path)?;
     let mut pass = Pass::new(header);
     let (bad, torn) = body(&mut from, path, |event| pass.push(event))?;

@@ -221,10 +221,11 @@ pub fn summarise(dir: &Path) -> Result<Summary, ReportError> {
 /// When the history cannot be read.
 pub fn of_history(
     history: &Path,
+    lines: impl std::io::BufRead,
     verdict: Verdict,
     expect: &BTreeMap<String, Expect>,
 ) -> Result<Summary, ReportError> {
-    let mut scan = scan::scan(history)?;
+    let mut scan = scan::read(lines, history)?;
     scan.header.expect.clone_from(expect);
     Ok(assemble(history, &toml::Table::new(), scan, verdict))
 }
@@ -292,7 +293,7 @@ fn assemble(dir: &Path, plan: &toml::Table, scan: Scan, verdict: Verdict) -> Sum
 /// check would be, it is right, so that no renderer contradicts the verdict.
 fn judge(check: &CheckResult, verdict: &Verdict, expect: &BTreeMap<String, Expect>) -> Judged {
     let by_name = expect.get(&check.name).copied();
-    let by_class = expect.get(class_name(check.class)).copied();
+    let by_class = expect.get(check.class.name()).copied();
     // A class stands for all of its checks: that one was violated, or could be judged, is enough.
     let other = |outcome| {
         by_name.is_none()
@@ -329,19 +330,6 @@ fn judge(check: &CheckResult, verdict: &Verdict, expect: &BTreeMap<String, Expec
         check: check.name.clone(),
         expect: by_name.or(by_class),
         judgement,
-    }
-}
-
-/// A class as it stands in `expect`.
-pub fn class_name(class: Class) -> &'static str {
-    match class {
-        Class::Service => "service",
-        Class::Overrun => "overrun",
-        Class::Library => "library",
-        Class::Liveness => "liveness",
-        Class::Fencing => "fencing",
-        Class::Damage => "damage",
-        Class::Coverage => "coverage",
     }
 }
 

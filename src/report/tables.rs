@@ -3,7 +3,7 @@
 //! Owns which figures are shown, in which order and with which words. Must not know a format: cells hold text as it
 //! came, and the renderer makes it safe for its output.
 use super::latency::{Figures, Measure, number};
-use super::summary::{Judged, Judgement, Summary, class_name};
+use super::summary::{Judged, Judgement, Summary};
 use fencepost_checker::{CheckResult, Expect, Outcome};
 use std::collections::BTreeMap;
 
@@ -118,7 +118,7 @@ pub fn one_line(s: &Summary) -> String {
     let found: Vec<String> = s
         .violated()
         .iter()
-        .map(|(c, _)| format!("{} {}", c.name, c.count))
+        .map(|(c, _)| format!("{} {}", c.name, count(c)))
         .collect();
     let found = if found.is_empty() {
         "nothing found".to_owned()
@@ -137,6 +137,14 @@ pub fn one_line(s: &Summary) -> String {
         line.push_str(reason);
     }
     line
+}
+
+/// `3`, or `3 (1 excused)` where the machine itself stood still during one of them.
+pub fn count(c: &CheckResult) -> String {
+    match c.excused {
+        0 => c.count.to_string(),
+        excused => format!("{} ({excused} excused)", c.count),
+    }
 }
 
 /// `1 node`, `5 nodes`.
@@ -164,15 +172,25 @@ pub fn checks(s: &Summary) -> Table {
         t.rows.push(vec![
             sign(j.judgement).to_owned(),
             c.name.clone(),
-            class_name(c.class).to_owned(),
+            c.class.name().to_owned(),
             outcome(c.outcome).to_owned(),
             asked(j).to_owned(),
-            c.count.to_string(),
+            count(c),
             c.incidents.to_string(),
-            c.note.clone().unwrap_or_default(),
+            note(c),
         ]);
     }
     t
+}
+
+fn note(c: &CheckResult) -> String {
+    match &c.note {
+        Some(note) => note.clone(),
+        None if c.excused > 0 => {
+            "excused: the machine itself stood still, by no fault of the plan".to_owned()
+        }
+        None => String::new(),
+    }
 }
 
 /// The sign of a judgement; ASCII renderers replace it.

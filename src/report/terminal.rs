@@ -181,6 +181,9 @@ impl Page {
             return false;
         };
         self.paragraph(&finding.sentence, 2);
+        for step in &finding.proof {
+            self.paragraph(step, 4);
+        }
         let more = finding_more(finding);
         if !more.is_empty() {
             self.paragraph(&more, 2);
@@ -353,7 +356,7 @@ pub fn finding_head(check: &CheckResult, judged: &Judged) -> String {
         visible(&check.name),
         tables::outcome(check.outcome),
         tables::judgement(judged.judgement),
-        check.count,
+        tables::count(check),
         tables::plural(check.incidents, "incident"),
     )
 }

@@ -510,3 +510,51 @@ fn well_formed(text: &str) -> Result<(), Failure> {
     );
     Ok(())
 }
+
+/// The checker's golden histories come from all that can happen to a lock: each can be shown in every format, and no
+/// format says that something is wrong where the verdict does not, nor the other way round.
+#[test]
+fn every_golden_history_can_be_shown() -> Result<(), Failure> {
+    let mut seen = 0;
+    for entry in std::fs::read_dir("checker/tests/golden")? {
+        let path = entry?.path();
+        let verdict = fencepost_checker::check_path(&path)?;
+        let text = std::fs::read_to_string(&path)?;
+        let s = summary("", &text, &verdict)?;
+        let xml = junit::several(std::slice::from_ref(&s))?;
+        well_formed(&xml)?;
+        let dir = tempfile::tempdir()?;
+        render_all(&s, dir.path())?;
+        let judged = |judgement| s.judged.iter().any(|j| j.judgement == judgement);
+        let name = path.display();
+        assert_eq!(
+            judged(Judgement::Unexpected),
+            verdict.outcome == Outcome::Violated,
+            "{name}: {:?}",
+            verdict.reasons
+        );
+        if verdict.outcome == Outcome::Valid {
+            assert!(!judged(Judgement::Unknown), "{name}");
+            assert!(
+                !xml.contains("<failure") && !xml.contains("<error"),
+                "{name}: {xml}"
+            );
+        }
+        let shown = terminal(&[s], Style::default());
+        for check in &verdict.checks {
+            assert!(shown.contains(&check.name), "{name}: {}", check.name);
+            for finding in check.findings.iter().take(1) {
+                let words = finding
+                    .sentence
+                    .split(' ')
+                    .take(3)
+                    .collect::<Vec<_>>()
+                    .join(" ");
+                assert!(shown.contains(&words), "{name}: {words}");
+            }
+        }
+        seen += 1;
+    }
+    assert!(seen >= 40, "{seen}");
+    Ok(())
+}

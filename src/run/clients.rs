@@ -124,7 +124,7 @@ impl Clients {
         let slot = self.slot(name).ok_or(std::io::ErrorKind::NotFound)?;
         let process = slot.process().ok_or(std::io::ErrorKind::NotFound)?;
         slot.mourned.set(true);
-        self.say(name, "death", "killed by the nemesis");
+        self.say(name, "death", "killed by the nemesis", None);
         self.recorder.flush();
         process.kill()
     }
@@ -157,10 +157,10 @@ impl Clients {
             .slot(name)
             .and_then(|slot| slot.process())
             .map_or(0, |process| process.pid());
-        self.say(name, "birth", &format!("answers as pid {pid}"));
+        self.say(name, "birth", &format!("answers as pid {pid}"), None);
     }
 
-    fn say(&self, client: &str, f: &str, proof: &str) {
+    fn say(&self, client: &str, f: &str, proof: &str, error: Option<&str>) {
         if f == "death"
             && let Some(grants) = &self.grants
         {
@@ -179,7 +179,7 @@ impl Clients {
                 proof: Some(proof.into()),
                 ..Value::default()
             },
-            error: None,
+            error: error.map(Into::into),
         });
     }
 
@@ -191,12 +191,12 @@ impl Clients {
                 key,
                 ..
             } => self.say_lost(client, *worker, key),
-            Notice::Misbehaved { client, what, .. } => self.say(client, "adapter", what),
+            Notice::Misbehaved { client, what, .. } => self.say(client, "adapter", what, None),
             Notice::Died { client, status, .. } => {
                 if let Some(slot) = self.slot(client)
                     && !slot.mourned.replace(true)
                 {
-                    self.say(client, "death", &format!("ended by itself: {status}"));
+                    self.say(client, "death", status, Some("unplanned"));
                 }
             }
         }

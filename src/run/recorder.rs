@@ -97,14 +97,10 @@ impl Sink for Recorder {
         event.index = self.0.index.get();
         self.0.index.set(event.index + 1);
         let mut buffer = self.0.buffer.borrow_mut();
-        let before = buffer.len();
-        if serde_json::to_writer(&mut *buffer, &event).is_err() {
-            // Writing to a Vec cannot fail, and no field has a fallible serialiser: keep the file whole all the same.
-            buffer.truncate(before);
-            return;
+        let first = buffer.is_empty();
+        // Writing to a Vec cannot fail, and no field has a fallible serialiser.
+        if event.write_line(&mut buffer).is_ok() && first {
+            self.0.dirty.notify_one();
         }
-        buffer.push(b'\n');
-        drop(buffer);
-        self.0.dirty.notify_one();
     }
 }

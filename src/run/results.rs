@@ -37,6 +37,15 @@ pub fn create(root: &Path, plan: &Plan) -> std::io::Result<PathBuf> {
     unreachable!("the loop ends by returning")
 }
 
+/// Makes the folder for all results, if need be, and sees that a file can be written there.
+///
+/// # Errors
+/// It is no folder, or nothing can be written in it.
+pub fn ready(root: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(root)?;
+    tempfile::tempfile_in(root)?.write_all(&[0; 4096])
+}
+
 /// Points `latest` in the workload's folder at this run.
 ///
 /// # Errors

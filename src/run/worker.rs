@@ -187,7 +187,8 @@ impl Worker {
         outcome.ok()
     }
 
-    /// Spends the time of the critical section in the client; false if it did not come back.
+    /// Spends the time of the critical section in the client; false if it did not come back. Where there is none to
+    /// spend, no work is asked for, and none is recorded.
     async fn work(&mut self, client: &ClientProcess) -> bool {
         let shared = self.shared.clone();
         let slow = shared.board.take_slow(&self.slot.name, self.number);
@@ -196,6 +197,9 @@ impl Worker {
             |(work, _)| *work,
         );
         let ms = length.as_secs_f64() * 1e3;
+        if length.is_zero() {
+            return true;
+        }
         self.invoke(
             "work",
             Value {

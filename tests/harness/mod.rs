@@ -31,14 +31,17 @@ pub fn backend(test: &str) -> &'static str {
     if docker_answers() {
         return "docker";
     }
+    skipped(test);
+    "local"
+}
+
+/// Says that no engine answered this test; fails where `FENCEPOST_REQUIRE_DOCKER` is set.
+pub fn skipped(test: &str) {
     assert!(
         std::env::var_os("FENCEPOST_REQUIRE_DOCKER").is_none(),
         "{test}: no engine answers"
     );
-    #[expect(clippy::print_stderr, reason = "a test says what it did not do")]
-    {
-        eprintln!("{test}: skipped on containers, no engine answers; runs on local processes");
-    }
+    remark(&format!("{test}: skipped on containers, no engine answers"));
     let note = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/skipped-container-tests");
     let mut file = std::fs::OpenOptions::new()
         .create(true)
@@ -47,7 +50,87 @@ pub fn backend(test: &str) -> &'static str {
         .expect("target/ is writable");
     std::io::Write::write_all(&mut file, format!("{test}\n").as_bytes())
         .expect("target/ is writable");
-    "local"
+}
+
+/// What a test did not do, on stderr.
+pub fn remark(text: &str) {
+    #[expect(clippy::print_stderr, reason = "a test says what it did not do")]
+    {
+        eprintln!("{text}");
+    }
+}
+
+/// What the command said, and how it ended.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Said {
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Said {
+    /// Its stdout, after exit 0 and without a word on stderr.
+    pub fn good(self) -> String {
+        assert_eq!((self.code, self.stderr.as_str()), (0, ""));
+        self.stdout
+    }
+
+    /// Demands this exit code, these parts on stderr with one hint a problem, and nothing on stdout.
+    pub fn refused(&self, code: i32, parts: &[&str]) {
+        assert_eq!(
+            (self.code, self.stdout.as_str()),
+            (code, ""),
+            "{}",
+            self.stderr
+        );
+        let starting = |words: &[&str]| {
+            let lines = self.stderr.lines().map(str::trim_start);
+            lines
+                .filter(|l| words.iter().any(|w| l.starts_with(w)))
+                .count()
+        };
+        let problems = starting(&["error: ", "× ", "x "]);
+        assert!(problems >= 1, "no problem told: {}", self.stderr);
+        assert_eq!(
+            starting(&["hint: "]),
+            problems,
+            "a hint each: {}",
+            self.stderr
+        );
+        for part in parts {
+            assert!(
+                self.stderr.contains(part),
+                "`{part}` is not in\n{}",
+                self.stderr
+            );
+        }
+    }
+}
+
+/// The command with these words, as in a terminal of 100 columns without colour.
+pub fn say(words: &[&str]) -> Said {
+    say_with(words, &[])
+}
+
+/// As [`say`], with more in the environment.
+pub fn say_with(words: &[&str], env: &[(&str, &str)]) -> Said {
+    let mut command = fencepost();
+    command
+        .env_remove("FENCEPOST_BACKEND")
+        .envs([("NO_COLOR", "1"), ("COLUMNS", "100"), ("LC_ALL", "C.UTF-8")])
+        .envs(env.iter().copied())
+        .stdin(std::process::Stdio::null())
+        .args(words);
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command.output().expect("fencepost runs");
+    Said {
+        code: status.code().unwrap_or(-1),
+        stdout: String::from_utf8(stdout).expect("stdout is text"),
+        stderr: String::from_utf8(stderr).expect("stderr is text"),
+    }
 }
 
 /// A finished `run`.
@@ -70,7 +153,8 @@ impl Ran {
                 .expect("workload folder")
                 .flatten()
             {
-                if !run.file_type().expect("type").is_symlink() {
+                // Beside the runs: a link to the latest, and what several runs have together.
+                if run.file_type().expect("type").is_dir() {
                     found.push(run.path());
                 }
             }

@@ -239,8 +239,26 @@ fn forbidden(file: &str, text: &str, rule: &Rule) -> Vec<Breach> {
     named(file, text, rule.forbidden, rule.reason)
 }
 
+/// Whether the file belongs to a module that its parent declares for tests only: tests may use what their room may not.
+fn only_for_tests(file: &str) -> bool {
+    let path = Path::new(file);
+    path.ancestors().any(|module| {
+        let (Some(folder), Some(name)) = (module.parent(), module.file_stem()) else {
+            return false;
+        };
+        let declared = format!("#[cfg(test)]\nmod {};", name.to_string_lossy());
+        ["mod.rs", "lib.rs"].iter().any(|parent| {
+            let text = std::fs::read_to_string(root().join(folder).join(parent));
+            text.is_ok_and(|text| text.contains(&declared))
+        })
+    })
+}
+
 /// Where `text`, its comments, strings and test modules left out, names one of `paths`.
 fn named(file: &str, text: &str, paths: &[&str], reason: &str) -> Vec<Breach> {
+    if only_for_tests(file) {
+        return Vec::new();
+    }
     let code = without_tests(&code_only(text));
     let mut found = Vec::new();
     for (line, path) in uses(&code).into_iter().chain(plain_paths(&code)) {

@@ -24,6 +24,14 @@ fn run(a: &mut Analysis) -> Answer {
             f.anomalies
         ));
     }
+    let (promises, beliefs) = a.possible;
+    if promises + beliefs > 0 {
+        lacks.push(format!(
+            "within the clocks' uncertainty of {} ms, {promises} exclusions and {beliefs} overruns are possible, \
+             but not certain",
+            f.model().clock_uncertainty_ms
+        ));
+    }
     if !f.model().coverage {
         return Answer {
             unknown: (!lacks.is_empty()).then(|| lacks.join("; ")),
@@ -35,6 +43,7 @@ fn run(a: &mut Analysis) -> Answer {
         lacks.push("the history was cut: it has no end phase".to_owned());
     }
     faults(f, &mut lacks);
+    lacks.extend(f.ended_by_themselves.iter().cloned());
     if f.contended == 0 {
         lacks.push("the lock was never contended".to_owned());
     }

@@ -41,11 +41,12 @@ fn run(a: &mut Analysis) -> Answer {
 fn order(f: &Facts, by_return: &[u32], found: &mut Found) {
     let mut by_invoke = by_return.to_vec();
     by_invoke.sort_unstable_by_key(|i| (f.section(*i).inv, *i));
+    let u = f.uncertainty().saturating_mul(2);
     let mut returned = by_return.iter().copied().peekable();
     let mut highest: Option<u32> = None;
     for k in by_invoke {
         let inv = f.section(k).inv;
-        while let Some(j) = returned.next_if(|j| f.section(*j).ret < inv) {
+        while let Some(j) = returned.next_if(|j| f.section(*j).ret.saturating_add(u) < inv) {
             if highest.is_none_or(|h| f.section(h).token < f.section(j).token) {
                 highest = Some(j);
             }

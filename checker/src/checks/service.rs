@@ -5,6 +5,7 @@ use super::{Answer, CheckInfo, exclusions};
 use crate::analysis::{Analysis, Found, finding};
 use crate::facts::{Facts, seconds};
 use crate::verdict::{Blame, Class, Finding};
+use crate::{proof, tries};
 
 pub(super) const INFO: CheckInfo = CheckInfo {
     name: "service",
@@ -17,6 +18,7 @@ pub(super) const INFO: CheckInfo = CheckInfo {
 fn run(a: &mut Analysis) -> Answer {
     let mut found = exclusions(a, "service");
     strangers(&a.facts, &mut found);
+    in_vain(&a.facts, &mut found);
     let mut notes = Vec::new();
     if a.latent > 0 {
         notes.push(format!(
@@ -57,9 +59,29 @@ fn strangers(f: &Facts, found: &mut Found) {
                 s.process,
                 seconds(s.ret)
             ),
+            proof: proof::stranger(key, f.names.text(s.client), (s.inv, s.ret)),
             at: s.ret,
             key: Some(key.to_owned()),
             ..finding(f, "service", Blame::Unknown, s.inv, &[], String::new())
+        });
+    }
+}
+
+/// Without a lease, a try that was told "held" while nobody can have held the lock.
+fn in_vain(f: &Facts, found: &mut Found) {
+    for (t, around) in tries::in_vain(f) {
+        let key = f.names.text(t.key);
+        found.add(None, || Finding {
+            sentence: format!(
+                "{} was told that {key} was held, but from {} to {} nobody can have held it",
+                f.names.text(t.client),
+                seconds(t.inv),
+                seconds(t.ret)
+            ),
+            proof: proof::in_vain(key, f.names.text(t.client), (t.inv, t.ret), around),
+            at: t.ret,
+            key: Some(key.to_owned()),
+            ..finding(f, "service", Blame::Unknown, t.inv, &[], String::new())
         });
     }
 }

@@ -8,7 +8,7 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::statvfs::statvfs;
 use nix::unistd::Pid;
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 use tokio::process::Command;
@@ -115,35 +115,20 @@ async fn program(what: &str, names: &[&str], flag: &str, missing: Status, hint: 
     Line::new(what, missing, why).hint(hint)
 }
 
-/// Where the local backend looks, too: the variable, PATH, `tools/` above this program.
+/// The one that the local backend would take.
 async fn toxiproxy() -> Line {
     const NAME: &str = "toxiproxy-server";
-    let named = std::env::var_os("FENCEPOST_TOXIPROXY")
-        .filter(|n| !n.is_empty())
-        .map(PathBuf::from);
-    let exe = std::env::current_exe().ok();
-    let beside = exe
-        .iter()
-        .flat_map(|exe| exe.ancestors())
-        .map(|dir| dir.join("tools").join(NAME));
-    let places: Vec<PathBuf> = match named {
-        Some(named) => vec![named],
-        None => std::iter::once(PathBuf::from(NAME))
-            .chain(beside.filter(|p| p.exists()))
-            .collect(),
+    let missing = |why: &str| {
+        Line::new(NAME, Status::Missing, why)
+            .hint("make setup builds it; or set FENCEPOST_TOXIPROXY to its path")
     };
-    let mut why = "not in PATH nor in target/tools".to_owned();
-    for place in places {
-        match run(&place, &["--version"]).await {
-            Ok(version) => {
-                return Line::new(NAME, Status::Ok, format!("{version} ({})", place.display()));
-            }
-            Err(error) if place != Path::new(NAME) => why = format!("{}: {error}", place.display()),
-            Err(_) => {}
-        }
+    match crate::cluster::find_toxiproxy() {
+        Err(error) => missing(&error.to_string()),
+        Ok(path) => match run(&path, &["--version"]).await {
+            Ok(version) => Line::new(NAME, Status::Ok, format!("{version} ({})", path.display())),
+            Err(error) => missing(&format!("{}: {error}", path.display())),
+        },
     }
-    Line::new(NAME, Status::Missing, why)
-        .hint("make setup builds it; or set FENCEPOST_TOXIPROXY to its path")
 }
 
 /// Stops, continues and kills a child, each seen in /proc.

@@ -1,0 +1,327 @@
+//! `make bench`: what the harness itself costs, against redis-benchmark on the same path in the same minutes.
+//!
+//! Prints every limit that the project states for itself: cluster up and down, lock cycles a second through
+//! Toxiproxy, shares of CPU by process, peak memory. `--quick` is the short form that `make test` runs, with limits
+//! three times as wide, so that noise never turns a correct tree red. Exit 1 when a limit is missed.
+//!
+//! The limit of the path is 1/(1/SET + 1/EVALSHA): one lock cycle is one SET NX PX and one release script, and
+//! redis-benchmark says how many of each the path carries a second with 16 connections and no pipelining. Each round
+//! of cycles lies between two of redis-benchmark on the same link and is divided by their mean.
+#![allow(clippy::print_stdout, reason = "a bench prints")]
+mod cpu;
+mod memory;
+mod path;
+
+use cpu::{LoadMeter, Spent};
+use fencepost::cluster::{self, Backend};
+use fencepost::plan::{self, Overrides, Plan};
+use fencepost::run::session::Session;
+use std::io::BufRead;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+
+/// Least share of the path's limit that 16 workers of one client reach, one connection a worker.
+const SHARE: f64 = 0.7;
+/// Longest start of five nodes and Toxiproxy, and longest removal.
+const UP: Duration = Duration::from_secs(5);
+const DOWN: Duration = Duration::from_secs(3);
+/// Most memory of the driver, checking included, MiB.
+const MEMORY: u64 = 150;
+
+/// How long everything takes.
+struct Size {
+    /// Starts and removals of a cluster.
+    clusters: usize,
+    /// Rounds of a shape that is held to a limit, and of one that is only printed.
+    rounds: (usize, usize),
+    /// Of redis-benchmark, by command.
+    requests: u32,
+    load: &'static str,
+    memory_s: u64,
+    /// Limits are this much wider.
+    slack: f64,
+}
+
+const FULL: Size = Size {
+    clusters: 5,
+    rounds: (7, 5),
+    requests: 20_000,
+    load: "4s",
+    memory_s: 300,
+    slack: 1.0,
+};
+
+const QUICK: Size = Size {
+    clusters: 1,
+    rounds: (3, 1),
+    requests: 5_000,
+    load: "1s",
+    memory_s: 8,
+    slack: 3.0,
+};
+
+/// A way to spread 16 workers.
+struct Shape {
+    name: &'static str,
+    clients: u32,
+    connection: &'static str,
+    /// It has to reach [`SHARE`]; the others are printed.
+    held: bool,
+}
+
+const SHAPES: [Shape; 3] = [
+    Shape {
+        name: "one client of 16, a connection a worker",
+        clients: 1,
+        connection: "worker",
+        held: true,
+    },
+    Shape {
+        name: "one client of 16, one pipelined connection",
+        clients: 1,
+        connection: "shared",
+        held: false,
+    },
+    Shape {
+        name: "four clients of 4, a connection a worker",
+        clients: 4,
+        connection: "worker",
+        held: false,
+    },
+];
+
+/// What was missed so far.
+#[derive(Default)]
+struct Limits {
+    missed: bool,
+}
+
+impl Limits {
+    fn say(&mut self, what: &str, text: &str, kept: bool) {
+        println!("{} {what}: {text}", if kept { "ok    " } else { "MISSED" });
+        self.missed |= !kept;
+    }
+}
+
+fn main() -> std::process::ExitCode {
+    // The clients, the reaper and the memory's driver are this very binary, started again with a subcommand.
+    let word = std::env::args().nth(1);
+    if word.as_ref().is_some_and(|word| !word.starts_with('-')) {
+        return fencepost::cli::main();
+    }
+    let size = match word.as_deref() {
+        None => &FULL,
+        Some("--quick") => &QUICK,
+        Some(other) => {
+            println!("`{other}` is no flag of the bench; there is --quick");
+            return 64.into();
+        }
+    };
+    let mut limits = Limits::default();
+    if let Err(error) = bench(size, &mut limits) {
+        println!("MISSED the bench itself: {error}");
+        limits.missed = true;
+    }
+    u8::from(limits.missed).into()
+}
+
+fn bench(size: &Size, limits: &mut Limits) -> Outcome<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let part = std::env::var("FENCEPOST_BENCH").unwrap_or_default();
+    let wanted = |name: &str| part.is_empty() || part == name;
+    let measured = async {
+        let choice = std::env::var("FENCEPOST_BACKEND").unwrap_or_else(|_| "auto".into());
+        let (backend, why) = cluster::resolve(Backend::parse(&choice)?).await;
+        println!("backend {why}; load average {}", load_average());
+        if wanted("cluster") {
+            up_and_down(backend, size, limits).await?;
+        }
+        for shape in SHAPES.iter().filter(|_| wanted("cycles")) {
+            cycles(backend, shape, size, limits).await?;
+        }
+        Outcome::Ok(backend)
+    };
+    let backend = tokio::task::LocalSet::new().block_on(&runtime, measured)?;
+    if wanted("memory") {
+        peak_memory(backend, size, limits)?;
+    }
+    Ok(())
+}
+
+/// Starts and removes five nodes and Toxiproxy.
+async fn up_and_down(backend: Backend, size: &Size, limits: &mut Limits) -> Outcome<()> {
+    let plan =
+        load("cluster = { topology = \"independent\", nodes = 5 }\nlock = { name = \"redlock\" }")?;
+    let (mut up, mut down) = (Vec::new(), Vec::new());
+    for _ in 0..size.clusters {
+        let began = Instant::now();
+        let session = Session::start(&plan, backend, Session::reaper()?).await?;
+        up.push(began.elapsed().as_secs_f64());
+        let began = Instant::now();
+        session.stop().await?;
+        down.push(began.elapsed().as_secs_f64());
+    }
+    for (what, times, limit) in [
+        ("five nodes and Toxiproxy ready", up, UP),
+        ("five nodes and Toxiproxy removed", down, DOWN),
+    ] {
+        let limit = limit.as_secs_f64() * size.slack;
+        let worst = times.iter().copied().fold(0.0, f64::max);
+        let text = format!(
+            "worst {worst:.2} s of {} (limit {limit:.0} s; load average {})",
+            list(&times),
+            load_average()
+        );
+        limits.say(what, &text, worst <= limit);
+    }
+    Ok(())
+}
+
+/// Lock cycles a second, each round between two of redis-benchmark on the same link.
+async fn cycles(backend: Backend, shape: &Shape, size: &Size, limits: &mut Limits) -> Outcome<()> {
+    let (clients, workers, length) = (shape.clients, 16 / shape.clients, size.load);
+    let plan = load(&format!(
+        "lock = {{ name = \"set-nx-lua\", ttl = \"10s\", connection = \"{}\" }}\n\
+         load = {{ clients = {clients}, workers = {workers}, keys = 16, work = {{ fixed = \"0ms\" }}, for = \"{length}\", tail = \"100ms\" }}",
+        shape.connection
+    ))?;
+    let session = Session::start(&plan, backend, Session::reaper()?).await?;
+    let link = session.cluster.link("c1", 0);
+    let (mut shares, mut rates, mut paths) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut spent, mut done) = (Spent::default(), 0.0);
+    let meter = LoadMeter::new(&session.id);
+    let mut bare = Spent::default();
+    let mut before = path::measure(link, size.requests)?;
+    let rounds = if shape.held {
+        size.rounds.0
+    } else {
+        size.rounds.1
+    };
+    for round in 0..rounds {
+        let (seconds, released) = one_load(&session, &plan, round as u64, &meter).await?;
+        spent.add(&meter.take().ok_or("the load had no begin or end")?);
+        let (after, alone) = meter.around(|| path::measure(link, size.requests));
+        let after = after?;
+        bare.add(&alone);
+        let path = f64::midpoint(before.cycles(), after.cycles());
+        let rate = released as f64 / seconds;
+        shares.push(rate / path);
+        rates.push(rate);
+        paths.push(path);
+        before = after;
+        done += released as f64;
+    }
+    let share = median(&shares);
+    let least = SHARE / size.slack;
+    let limit = if shape.held {
+        format!(" (limit {least:.2})")
+    } else {
+        String::new()
+    };
+    let text = format!(
+        "median {share:.2} of redis-benchmark's limit{limit}: {}",
+        list(&shares)
+    );
+    limits.say(shape.name, &text, !shape.held || share >= least);
+    println!(
+        "       {:.0} cycles/s through Toxiproxy at the {} (median), path {:.0}; load average {}",
+        median(&rates),
+        session.cluster.reach(),
+        median(&paths),
+        load_average()
+    );
+    println!("       CPU: {}", spent.shares(done));
+    let asked = f64::from(size.requests) * rounds as f64;
+    let (whole, path) = (spent.own_micros(done), bare.own_micros(asked));
+    println!(
+        "       CPU a cycle, whoever else runs: {whole:.0} µs, redis-benchmark's path {path:.0} ({:.2}); of the server's {:.0} \
+         redis-benchmark asks {:.0}, the rest is the observer's",
+        path / whole,
+        spent.micros("server", done),
+        bare.micros("server", asked)
+    );
+    session.stop().await?;
+    Ok(())
+}
+
+/// Seconds of the load phase, and the releases answered ok in it.
+async fn one_load(
+    session: &Session,
+    plan: &Plan,
+    round: u64,
+    meter: &LoadMeter,
+) -> Outcome<(f64, u64)> {
+    let results = tempfile::tempdir()?;
+    let plan = Rc::new(Plan {
+        seed: round,
+        ..plan.clone()
+    });
+    let prefix = format!("fp:bench:{round}:");
+    let done = fencepost::run::run(session, plan, &prefix, results.path(), meter).await?;
+    loads_of(&done.dir.join("history.jsonl"))
+}
+
+fn loads_of(history: &Path) -> Outcome<(f64, u64)> {
+    let (mut first, mut released) = (0.0, 0);
+    for line in std::io::BufReader::new(std::fs::File::open(history)?).lines() {
+        let line = line?;
+        if line.contains("\"type\":\"ok\",\"f\":\"release\"") {
+            released += 1;
+        } else if line.contains("\"f\":\"phase\"") {
+            let event: serde_json::Value = serde_json::from_str(&line)?;
+            let time = event["time"].as_f64().unwrap_or_default() / 1e9;
+            match event["value"]["phase"].as_str() {
+                Some("load") => (first, released) = (time, 0),
+                Some("heal") => return Ok((time - first, released)),
+                _ => {}
+            }
+        }
+    }
+    Err("the history has no load phase".into())
+}
+
+/// Peak memory of a driver at 500 cycles a second, its own check included.
+fn peak_memory(backend: Backend, size: &Size, limits: &mut Limits) -> Outcome<()> {
+    let seconds = size.memory_s;
+    let peak = memory::measure(backend.name(), seconds)?;
+    let limit = (MEMORY as f64 * size.slack) as u64;
+    let text = format!(
+        "{} MiB at {} cycles/s for {seconds} s, checking included (limit {limit} MiB); {} events, {} MiB of history; {}",
+        peak.mib,
+        memory::RATE,
+        peak.events,
+        peak.history_mib,
+        peak.status,
+    );
+    let kept = peak.status.success() && peak.mib > 0 && peak.mib <= limit;
+    limits.say("peak memory of the driver", &text, kept);
+    Ok(())
+}
+
+fn load(text: &str) -> Outcome<Plan> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("bench.toml");
+    std::fs::write(&file, text)?;
+    Ok(plan::load(&file, &Overrides::default())?.remove(0))
+}
+
+fn list(values: &[f64]) -> String {
+    let each = values.iter().map(|v| format!("{v:.2}"));
+    each.collect::<Vec<_>>().join(" ")
+}
+
+fn load_average() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().unwrap_or("?").to_owned()
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+}

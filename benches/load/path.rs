@@ -1,0 +1,64 @@
+//! What the path itself carries: redis-benchmark on one link, SET NX PX and the release script apart.
+//!
+//! Owns redis-benchmark's command line and how its answer is read. Must not know the harness. Its rates go to `main`.
+use crate::Outcome;
+use std::net::SocketAddr;
+use std::process::Command;
+
+/// The release of `set-nx-lua`, as the client sends it.
+const RELEASE: &str = "if redis.call('get',KEYS[1]) == ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end";
+/// Connections, as many as there are workers.
+const CONNECTIONS: &str = "16";
+
+/// What redis-benchmark gave on one link.
+#[derive(Debug, Clone, Copy)]
+pub struct Limit {
+    /// `SET NX PX` a second.
+    pub set: f64,
+    /// `EVALSHA` of the release script a second.
+    pub evalsha: f64,
+}
+
+impl Limit {
+    /// One lock cycle is one of each, one after the other: 1/(1/SET + 1/EVALSHA) a second.
+    pub fn cycles(self) -> f64 {
+        1.0 / (1.0 / self.set + 1.0 / self.evalsha)
+    }
+}
+
+/// Measures the link with `requests` of each command on 16 connections, without pipelining.
+pub fn measure(link: SocketAddr, requests: u32) -> Outcome<Limit> {
+    let sha = redis_cli(link, &["SCRIPT", "LOAD", RELEASE])?;
+    let key = "fpbench:__rand_int__";
+    Ok(Limit {
+        set: rate(link, requests, &["SET", key, "value", "NX", "PX", "1000"])?,
+        evalsha: rate(link, requests, &["EVALSHA", sha.trim(), "1", key, "value"])?,
+    })
+}
+
+fn redis_cli(link: SocketAddr, words: &[&str]) -> Outcome<String> {
+    let out = at("redis-cli", link).args(words).output()?;
+    Ok(String::from_utf8(out.stdout)?)
+}
+
+fn rate(link: SocketAddr, requests: u32, words: &[&str]) -> Outcome<f64> {
+    let requests = requests.to_string();
+    let options = ["-c", CONNECTIONS, "-n", &requests, "-r", "16", "--csv"];
+    let out = at("redis-benchmark", link)
+        .args(options)
+        .args(words)
+        .output()?;
+    let text = String::from_utf8(out.stdout)?;
+    // "test","rps",... and below it "SET fpbench... ","12345.67",...
+    let line = text.lines().rfind(|line| !line.trim().is_empty());
+    let field = line.and_then(|line| line.split("\",\"").nth(1));
+    let rate = field.and_then(|field| field.trim_matches('"').parse().ok());
+    rate.ok_or_else(|| format!("redis-benchmark said no rate: {text}").into())
+}
+
+fn at(program: &str, link: SocketAddr) -> Command {
+    let mut command = Command::new(program);
+    let (host, port) = (link.ip().to_string(), link.port().to_string());
+    command.args(["-h", &host, "-p", &port]);
+    command
+}

@@ -1,0 +1,291 @@
+//! Histories in EDN, as Jepsen and Knossos write them, judged by what they hold; and written and read again.
+use fencepost_checker::{HistoryError, LockKind, Options, Outcome, Verdict, check_with, history};
+use std::path::Path;
+
+fn with(text: &str, options: &Options) -> Result<Verdict, HistoryError> {
+    check_with(text.as_bytes(), options)
+}
+
+fn outcome(text: &str) -> Outcome {
+    match with(text, &Options::default()) {
+        Ok(v) => v.outcome,
+        Err(e) => panic!("{e}"),
+    }
+}
+
+/// Operations from `process type f` words, a millisecond apart.
+fn edn(ops: &str) -> String {
+    let lines = ops.split(',').enumerate().map(|(i, op)| {
+        let mut words = op.split_whitespace();
+        let mut word = || words.next().expect("a word");
+        let (process, kind, f) = (word(), word(), word());
+        let rest = words.collect::<Vec<_>>().join(" ");
+        format!(
+            "{{:process {process}, :type :{kind}, :f :{f}, :time {i}000000, :index {i} {rest}}}\n"
+        )
+    });
+    lines.collect()
+}
+
+#[test]
+fn plain_acquires_and_releases_just_work() {
+    let good = edn(
+        "0 invoke acquire, 0 ok acquire, 1 invoke acquire, 0 invoke release, 1 ok acquire, 0 ok release",
+    );
+    assert_eq!(outcome(&good), Outcome::Valid);
+    assert_eq!(outcome(&format!("[{good}]")), Outcome::Valid);
+    assert_eq!(outcome(&format!("; a comment\n(\n{good})")), Outcome::Valid);
+    let tagged = good.replace("{:process", "#jepsen.history.Op{:process");
+    assert_eq!(outcome(&tagged), Outcome::Valid);
+    let words = good
+        .replace(":acquire", "\"lock\"")
+        .replace(":release", "unlock");
+    assert_eq!(outcome(&words), Outcome::Valid);
+    let bad = edn("0 invoke acquire, 0 ok acquire, 1 invoke acquire, 1 ok acquire");
+    assert_eq!(outcome(&bad), Outcome::Violated);
+    // Without times the order counts.
+    let timeless = bad.replace(":time", ":when");
+    assert_eq!(outcome(&timeless), Outcome::Violated);
+    assert_eq!(outcome(&good.replace(":time", ":when")), Outcome::Valid);
+}
+
+#[test]
+fn what_a_foreign_history_means() {
+    for (ops, expected) in [
+        // An ok release by a process that holds nothing.
+        ("0 invoke release, 0 ok release", Outcome::Violated),
+        // A failed release did not happen: the hold goes on.
+        (
+            "0 invoke acquire, 0 ok acquire, 0 invoke release, 0 fail release, 1 invoke acquire, 1 ok acquire",
+            Outcome::Violated,
+        ),
+        (
+            "0 invoke acquire, 0 ok acquire, 0 invoke release, 0 fail release, 0 invoke release, 0 ok release, 1 invoke acquire, 1 ok acquire",
+            Outcome::Valid,
+        ),
+        // A failed acquire is no hold.
+        (
+            "0 invoke acquire, 0 fail acquire, 1 invoke acquire, 1 ok acquire",
+            Outcome::Valid,
+        ),
+        // A release after an acquire without a definite answer is clean-up.
+        (
+            "0 invoke acquire, 0 info acquire, 0 invoke release, 0 ok release, 1 invoke acquire, 1 ok acquire",
+            Outcome::Valid,
+        ),
+        // So it is by the thread's next process.
+        (
+            "0 invoke acquire, 1 invoke acquire, 0 info acquire, 2 invoke release, 2 ok release, 1 ok acquire",
+            Outcome::Valid,
+        ),
+        // A pending release may have happened.
+        (
+            "0 invoke acquire, 0 ok acquire, 0 invoke release, 1 invoke acquire, 1 ok acquire",
+            Outcome::Valid,
+        ),
+        // A holder that is granted again.
+        (
+            "0 invoke acquire, 0 ok acquire, 0 invoke acquire, 0 ok acquire",
+            Outcome::Violated,
+        ),
+        // A try that was told that the free lock is held.
+        (
+            "0 invoke acquire, 0 fail acquire :error :held",
+            Outcome::Violated,
+        ),
+        (
+            "0 invoke acquire, 0 fail acquire :error [:held \"x\"]",
+            Outcome::Violated,
+        ),
+        (
+            "0 invoke acquire, 0 fail acquire :error :timeout",
+            Outcome::Valid,
+        ),
+        // The nemesis, and what else a test does, is skipped.
+        (
+            ":nemesis info start, 0 invoke acquire, 0 ok acquire, 1 invoke read, 1 ok read, :nemesis info stop",
+            Outcome::Valid,
+        ),
+    ] {
+        assert_eq!(outcome(&edn(ops)), expected, "{ops}");
+    }
+}
+
+#[test]
+fn keys_are_apart() {
+    for field in [":key :a", ":value [:a nil]", ":value {:lock :a}"] {
+        let ops = format!(
+            "0 invoke acquire {field}, 0 ok acquire {field}, 1 invoke acquire {field}, 1 ok acquire {field}"
+        );
+        assert_eq!(outcome(&edn(&ops)), Outcome::Violated, "{field}");
+        let (first, second) = ops.split_at(ops.find("1 invoke").expect("it is there"));
+        let other = second.replace(":a", ":b");
+        assert_eq!(
+            outcome(&edn(&format!("{first}{other}"))),
+            Outcome::Valid,
+            "{field}"
+        );
+    }
+}
+
+#[test]
+fn names_kinds_and_leases_by_options() {
+    let odd = edn("0 invoke grab, 0 ok grab, 1 invoke grab, 1 ok grab, 0 invoke drop, 0 ok drop");
+    let error = with(&odd, &Options::default()).expect_err("no lock");
+    assert!(
+        matches!(&error, HistoryError::NoLock { seen } if seen == ":grab, :drop"),
+        "{error}"
+    );
+    let mut options = Options {
+        acquire: vec![":grab".to_owned()],
+        release: vec!["drop".to_owned()],
+        ..Options::default()
+    };
+    let judged = |o: &Options| with(&odd, o).expect("judged");
+    assert_eq!(judged(&options).outcome, Outcome::Violated);
+    // With a lease of 2 ms nobody can count on anything.
+    options.ttl_ms = Some(2);
+    let v = judged(&options);
+    assert_eq!(v.check("service").map(|c| c.count), Some(0));
+    assert_eq!(v.check("overrun").map(|c| c.count), Some(1));
+    options.ttl_ms = None;
+    (options.kind, options.permits) = (Some(LockKind::Semaphore), Some(2));
+    assert_eq!(judged(&options).outcome, Outcome::Valid);
+    options.permits = Some(1);
+    assert_eq!(judged(&options).outcome, Outcome::Violated);
+}
+
+#[test]
+fn reentrant_and_read_write_locks() {
+    let kind = |kind| Options {
+        kind: Some(kind),
+        ..Options::default()
+    };
+    let judge = |ops: &str, k| with(&edn(ops), &kind(k)).expect("judged").outcome;
+    let twice = "0 invoke acquire, 0 ok acquire, 0 invoke acquire, 0 ok acquire, 0 invoke release, 0 ok release";
+    let next = "1 invoke acquire, 1 ok acquire";
+    let r = LockKind::Reentrant;
+    assert_eq!(judge(twice, r), Outcome::Valid);
+    assert_eq!(judge(&format!("{twice}, {next}"), r), Outcome::Violated);
+    assert_eq!(
+        judge(
+            &format!("{twice}, 0 invoke release, 0 ok release, {next}"),
+            r
+        ),
+        Outcome::Valid
+    );
+    let more = "0 invoke release, 0 ok release, 0 invoke release, 0 ok release";
+    assert_eq!(judge(&format!("{twice}, {more}"), r), Outcome::Violated);
+    let shared = ":value {:shared true}";
+    let readers =
+        format!("0 invoke acquire {shared}, 0 ok acquire, 1 invoke acquire {shared}, 1 ok acquire");
+    assert_eq!(judge(&readers, LockKind::ReadWrite), Outcome::Valid);
+    assert_eq!(judge(&readers, LockKind::Mutex), Outcome::Violated);
+    let writer = format!("{readers}, 2 invoke acquire, 2 ok acquire");
+    assert_eq!(judge(&writer, LockKind::ReadWrite), Outcome::Violated);
+}
+
+#[test]
+fn clocks_leave_some_overlaps_open() {
+    let close = edn(
+        "0 invoke acquire, 0 ok acquire, 1 invoke acquire, 1 ok acquire, 0 invoke release, 0 ok release",
+    );
+    let by = |ms| Options {
+        clock_uncertainty_ms: Some(ms),
+        ..Options::default()
+    };
+    let judge = |ms| with(&close, &by(ms)).expect("judged").outcome;
+    assert_eq!(judge(0.0), Outcome::Violated);
+    assert_eq!(judge(0.4), Outcome::Violated);
+    assert_eq!(judge(0.6), Outcome::Unknown);
+    let apart = edn(
+        "0 invoke acquire, 0 ok acquire, 0 invoke release, 0 ok release, 1 invoke acquire, 1 ok acquire",
+    );
+    let judge = |ms| with(&apart, &by(ms)).expect("judged").outcome;
+    assert_eq!(judge(1.0), Outcome::Valid);
+    assert_eq!(judge(2.0), Outcome::Unknown);
+}
+
+#[test]
+fn jepsens_times() {
+    // Its order is the order of the text, also where a stamp was taken earlier.
+    let ops = edn(
+        "0 invoke acquire, 0 ok acquire, 0 invoke release, 1 invoke acquire, 1 ok acquire, 0 ok release",
+    );
+    let early = ops
+        .replace(":time 4000000", ":time 1500000")
+        .replace(":time 0000000", ":time -77");
+    assert_eq!(outcome(&early), Outcome::Valid);
+    let big = ops.replace(":time 4000000", ":time 18446744073709551616");
+    let error = with(&big, &Options::default()).expect_err("too big");
+    assert!(
+        matches!(&error, HistoryError::BadEdn { line: 5, .. }),
+        "{error}"
+    );
+}
+
+#[test]
+fn what_is_wrong_is_said_with_its_place() {
+    for (text, line) in [
+        (
+            "{:type :invoke, :process 0, :f :acquire}\n{:type :done, :process 0, :f :acquire}",
+            2,
+        ),
+        ("{:type :invoke, :process 0\n", 1),
+        ("[{:type :invoke, :process 0, :f :acquire}\n 7]", 2),
+        ("{:type :invoke, :f :acquire}", 1),
+        (
+            "{:type :invoke, :process 99999999999999999999, :f :acquire}",
+            1,
+        ),
+    ] {
+        match with(text, &Options::default()) {
+            Err(e @ HistoryError::BadEdn { .. }) => {
+                let HistoryError::BadEdn { line: at, .. } = &e else {
+                    continue;
+                };
+                assert_eq!(*at, line, "{text}: {e}");
+                assert!(!e.hint().is_empty());
+            }
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+    // An answer without an invoke is told, and makes the verdict unknown.
+    assert_eq!(
+        outcome(&edn("0 ok acquire, 1 invoke acquire, 1 ok acquire")),
+        Outcome::Unknown
+    );
+    // So is a process that overlaps itself.
+    assert_eq!(
+        outcome(&edn("0 invoke acquire, 0 invoke acquire, 0 ok acquire")),
+        Outcome::Unknown
+    );
+}
+
+/// Every golden history in EDN and back: the same verdict, byte by byte.
+#[test]
+fn written_and_read_again_it_is_the_same() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    for file in std::fs::read_dir(dir).expect("the folder is there") {
+        let path = file.expect("readable").path();
+        let options = Options::default();
+        let reader = || history::open(&path).expect("opens");
+        let edn = history::to_edn(reader(), &options).expect("writes");
+        let judged = |v: Result<Verdict, HistoryError>| {
+            serde_json::to_string(&v.expect("judged")).expect("writes")
+        };
+        let before = judged(check_with(reader(), &options));
+        assert_eq!(before, judged(with(&edn, &options)), "{}", path.display());
+        assert_eq!(
+            edn,
+            history::to_edn(edn.as_bytes(), &options).expect("writes")
+        );
+    }
+}
+
+#[test]
+fn a_compressed_history_is_read_directly() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/zst/mutex-twice.jsonl.zst");
+    let v = fencepost_checker::check_path(&path).expect("judged");
+    assert_eq!(v.check("service").map(|c| c.count), Some(1));
+}

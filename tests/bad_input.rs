@@ -1,0 +1,402 @@
+//! Whatever a stranger does wrong or lacks: one clear message with its place, one hint, the documented exit code,
+//! nothing on stdout. The last tests start servers on local processes.
+mod harness;
+
+use harness::{Said, alone, docker_answers, fencepost, say, say_with};
+use std::io::BufRead;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const WORKLOAD: &str = "cluster = { topology = \"single\" }
+lock = { name = \"set-nx-lua\", ttl = \"1s\" }
+load = { clients = 2, work = { fixed = \"50ms\" }, for = \"500ms\", tail = \"0ms\" }
+";
+
+/// A folder with workload files and results.
+struct Desk(tempfile::TempDir);
+
+impl Desk {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a folder"))
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).display().to_string()
+    }
+
+    fn file(&self, name: &str, bytes: impl AsRef<[u8]>) -> String {
+        let path = self.path(name);
+        std::fs::write(&path, bytes).expect("written");
+        path
+    }
+
+    /// `run` with these words, results here, on local processes unless the words say otherwise.
+    fn run(&self, words: &[&str]) -> Said {
+        let results = self.path("results");
+        let mut all = vec!["run", "--results", &results, "--seed", "3"];
+        if !words.contains(&"--backend") {
+            all.extend(["--backend", "local"]);
+        }
+        all.extend(words);
+        say(&all)
+    }
+
+    /// The message with this folder's own path taken out.
+    fn told(&self, said: &Said) -> String {
+        let here = self.0.path().display().to_string();
+        format!(
+            "exit {}\n{}\n",
+            said.code,
+            said.stderr.replace(&here, "DIR")
+        )
+    }
+}
+
+/// The only history under `results`.
+fn history(results: &str) -> PathBuf {
+    let runs = Path::new(results).join("w");
+    let mut found: Vec<PathBuf> = std::fs::read_dir(&runs)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|run| run.path().join("history.jsonl"))
+        .filter(|h| h.exists())
+        .collect();
+    found
+        .pop()
+        .unwrap_or_else(|| panic!("no history in {}", runs.display()))
+}
+
+#[test]
+fn a_workload_that_is_none() {
+    let desk = Desk::new();
+    let fault = |keys: &str| format!("{WORKLOAD}[[fault]]\n{keys}\n");
+    let files = [
+        (
+            "unknown-key.toml",
+            format!("{WORKLOAD}lead = {{ for = \"1s\" }}\n"),
+        ),
+        ("wrong-unit.toml", WORKLOAD.replace("1s", "1 fortnight")),
+        (
+            "no-such-node.toml",
+            fault("kind = \"node-kill\"\ntarget = \"node:7\"\nat = \"100ms\""),
+        ),
+        (
+            "no-such-kind.toml",
+            fault("kind = \"node-melt\"\ntarget = \"node:1\"\nat = \"100ms\""),
+        ),
+        ("no-toml.toml", "lock = { name = ".to_owned()),
+        ("empty.toml", String::new()),
+    ];
+    let mut told = String::new();
+    for (name, text) in files {
+        let said = desk.run(&[&desk.file(name, text)]);
+        said.refused(64, &[name]);
+        told += &desk.told(&said);
+    }
+    let binary = desk.file("binary.toml", b"\x7fELF\x02\x01\x01\x00\xff\xfe");
+    let ok = desk.file("w.toml", WORKLOAD);
+    let folder = desk.path("");
+    let gone = desk.path("gone.toml");
+    for words in [
+        vec![binary.as_str()],
+        vec![&gone],
+        vec![&folder],
+        vec![&ok, "--variant", "redlock"],
+        vec![&ok, "--set", "lock.ttl"],
+        vec![&ok, "--set", "lock.tll=1s"],
+        vec![&ok, "--set", "lock.ttl=one second"],
+        vec![&ok, "--image", "two words"],
+        vec![&ok, "--backend", "podman"],
+        vec![&ok, "--repeat", "0"],
+        vec![&ok, "--sed", "7"],
+    ] {
+        let said = desk.run(&words);
+        said.refused(64, &[]);
+        told += &desk.told(&said);
+    }
+    insta::assert_snapshot!(told);
+    let words = ["run", &desk.path("unknown-key.toml")];
+    let ascii = say_with(&words, &[("LC_ALL", "C")]);
+    ascii.refused(64, &["unknown key `lead`"]);
+    assert!(ascii.stderr.is_ascii(), "{}", ascii.stderr);
+    assert!(
+        !Path::new(&desk.path("results")).exists(),
+        "nothing was begun"
+    );
+}
+
+#[test]
+fn a_history_that_is_none() {
+    let desk = Desk::new();
+    let header = "{\"fencepost\":1,\"workload\":\"w\",\"seed\":0,\"model\":{}}\n";
+    let mut told = String::new();
+    for (name, bytes) in [
+        ("empty.jsonl", Vec::new()),
+        ("header-only.jsonl", header.into()),
+        (
+            "foreign.jsonl",
+            b"{\"level\":\"info\",\"msg\":\"hello\"}\n{\"level\":\"warn\"}\n".to_vec(),
+        ),
+        ("binary.jsonl", b"\x1f\x8b\x08\x00\x00\x00\x00\x00".to_vec()),
+        ("future.jsonl", header.replace(":1,", ":99,").into()),
+        (
+            "damaged.jsonl",
+            format!("{header}{{\"index\":0,\"ti\n{{}}\n").into(),
+        ),
+    ] {
+        let said = say(&["check", &desk.file(name, bytes)]);
+        said.refused(64, &[name]);
+        told += &desk.told(&said);
+    }
+    for path in [desk.path("gone.jsonl"), desk.path("")] {
+        let said = say(&["check", &path]);
+        said.refused(64, &[]);
+        told += &desk.told(&said);
+    }
+    insta::assert_snapshot!(told);
+}
+
+#[test]
+fn a_torn_history_is_read_to_its_tear_and_never_valid() {
+    let desk = Desk::new();
+    let whole =
+        std::fs::read("checker/tests/golden/coverage-good.jsonl").expect("a golden history");
+    let at = whole.len() * 2 / 3;
+    assert_ne!(whole[at - 1], b'\n');
+    let said = say(&["check", &desk.file("torn.jsonl", &whole[..at])]);
+    assert_eq!(
+        (said.code, said.stderr.as_str()),
+        (2, ""),
+        "{}",
+        said.stdout
+    );
+    assert!(
+        said.stdout.contains("the history was cut"),
+        "{}",
+        said.stdout
+    );
+    assert!(said.stdout.contains("torn"), "{}", said.stdout);
+}
+
+#[test]
+fn an_engine_that_does_not_answer() {
+    let desk = Desk::new();
+    let file = desk.file("w.toml", WORKLOAD);
+    let results = desk.path("results");
+    for (host, why) in [
+        (format!("unix://{}", desk.path("dead.sock")), "dead.sock"),
+        (
+            "tcp://127.0.0.1:1".to_owned(),
+            "tcp://127.0.0.1:1: Connection refused",
+        ),
+    ] {
+        let words = ["run", &file, "--backend", "docker", "--results", &results];
+        let said = say_with(&words, &[("DOCKER_HOST", &host)]);
+        said.refused(
+            69,
+            &["no container engine answers", why, "`--backend local`"],
+        );
+        let said = say_with(&["clean"], &[("DOCKER_HOST", &host)]);
+        assert_eq!(said.code, 0, "{}", said.stderr);
+        assert!(
+            said.stderr.contains("containers were not looked at"),
+            "{}",
+            said.stderr
+        );
+    }
+}
+
+#[test]
+fn an_image_that_is_not_here_is_not_pulled() {
+    if !docker_answers() {
+        harness::skipped("an_image_that_is_not_here_is_not_pulled");
+        return;
+    }
+    let desk = Desk::new();
+    let text = WORKLOAD.replace("{ topology", "{ image = \"nosuch/image:1\", topology");
+    let file = desk.file("w.toml", text);
+    let said = desk.run(&[&file, "--backend", "docker"]);
+    said.refused(
+        69,
+        &[
+            "image nosuch/image:1 is not here",
+            "`docker pull nosuch/image:1`",
+        ],
+    );
+    let good = desk.file("v.toml", WORKLOAD);
+    let said = desk.run(&[
+        &good,
+        "--backend",
+        "docker",
+        "--toxiproxy-image",
+        "nosuch/proxy:1",
+    ]);
+    said.refused(69, &["image nosuch/proxy:1 is not here"]);
+}
+
+#[test]
+fn a_results_folder_that_is_a_file() {
+    let desk = Desk::new();
+    let file = desk.file("w.toml", WORKLOAD);
+    let results = desk.file("results", "in the way");
+    desk.run(&[&file])
+        .refused(69, &["cannot write results in", &results, "--results"]);
+}
+
+/// A file system of a few kilobytes; none where this user may not mount one.
+struct Tiny(PathBuf);
+
+impl Tiny {
+    fn mount(at: &Path) -> Option<Self> {
+        std::fs::create_dir(at).expect("a folder");
+        let mut mount = Command::new("mount");
+        mount
+            .args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"])
+            .arg(at);
+        let done = mount.stderr(Stdio::null()).status();
+        done.is_ok_and(|s| s.success()).then(|| Self(at.to_owned()))
+    }
+}
+
+impl Drop for Tiny {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_disk_that_fills_up_during_the_run() {
+    let _alone = alone();
+    let desk = Desk::new();
+    let results = desk.path("tiny");
+    let Some(tiny) = Tiny::mount(Path::new(&results)) else {
+        harness::remark("a_disk_that_fills_up_during_the_run: no right to mount a small disk");
+        return;
+    };
+    let file = desk.file("w.toml", WORKLOAD.replace("500ms", "60s"));
+    let said = say(&["run", &file, "--backend", "local", "--results", &results]);
+    said.refused(
+        69,
+        &[
+            "cannot write results in",
+            "No space left on device",
+            "free some space",
+        ],
+    );
+    assert!(said.stderr.contains("all removed in"), "{}", said.stderr);
+    let said = say(&["check", &history(&results).display().to_string()]);
+    assert_eq!(said.code, 2, "{}{}", said.stdout, said.stderr);
+    assert!(
+        said.stdout.contains("the history was cut"),
+        "{}",
+        said.stdout
+    );
+    // And before the run: nothing is started where nothing can be kept.
+    let said = say(&["run", &file, "--backend", "local", "--results", &results]);
+    said.refused(69, &["No space left on device", "free some space"]);
+    assert!(!said.stderr.contains("ready in"), "{}", said.stderr);
+    drop(tiny);
+}
+
+#[test]
+fn an_adapter_that_does_not_speak() {
+    let _alone = alone();
+    let desk = Desk::new();
+    let adapter = |name: &str, argv: &[&str]| {
+        let command = serde_json::to_string(argv).expect("JSON");
+        let text = WORKLOAD.replace("name = \"set-nx-lua\"", &format!("command = {command}"));
+        desk.run(&[&desk.file(name, text)])
+    };
+    adapter("gone.toml", &["/no/such/adapter"]).refused(
+        64,
+        &[
+            "cannot start `/no/such/adapter`",
+            "No such file or directory",
+            "`lock.command`",
+        ],
+    );
+    adapter(
+        "dies.toml",
+        &["sh", "-c", "echo no module named redis >&2; exit 3"],
+    )
+    .refused(
+        64,
+        &[
+            "client-died",
+            "exit status: 3",
+            "clients/c",
+            "\n  no module named redis\n",
+            "PROTOCOL.md",
+        ],
+    );
+    adapter("babbles.toml", &["sh", "-c", "echo Welcome!; read line"]).refused(
+        64,
+        &["sent a line that is no answer", "`Welcome!`", "PROTOCOL.md"],
+    );
+    let yes = "read line; echo '{\"id\":1,\"type\":\"yes\"}'; read line";
+    adapter("nonsense.toml", &["sh", "-c", yes]).refused(64, &["bad-answer", "PROTOCOL.md"]);
+}
+
+#[test]
+fn a_run_that_was_killed_leaves_a_history_that_is_not_valid() {
+    let _alone = alone();
+    let desk = Desk::new();
+    let file = desk.file("w.toml", WORKLOAD.replace("500ms", "60s"));
+    let results = desk.path("results");
+    let mut run = fencepost()
+        .args(["run", &file, "--backend", "local", "--results", &results])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let stderr = run.stderr.take().expect("a pipe");
+    // The first line of progress comes when the load has gone on for some seconds.
+    let told = std::io::BufReader::new(stderr)
+        .lines()
+        .map_while(Result::ok)
+        .find(|l| l.starts_with("load: "));
+    run.kill().expect("SIGKILL");
+    run.wait().expect("it ended");
+    assert!(told.is_some(), "no progress");
+    let said = say(&["check", &history(&results).display().to_string()]);
+    assert_eq!(
+        (said.code, said.stderr.as_str()),
+        (2, ""),
+        "{}",
+        said.stdout
+    );
+    assert!(
+        said.stdout.contains("the history was cut"),
+        "{}",
+        said.stdout
+    );
+}
+
+#[test]
+fn several_runs_are_also_shown_together() {
+    let _alone = alone();
+    let desk = Desk::new();
+    let file = desk.file("w.toml", WORKLOAD);
+    let said = desk.run(&[&file, "--repeat", "2", "--json"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let json: serde_json::Value =
+        serde_json::from_str(&said.stdout).expect("nothing but JSON on stdout");
+    assert_eq!(json["runs"].as_array().map(Vec::len), Some(2));
+    let first = said.stderr.lines().next().expect("words");
+    assert!(
+        first.contains("2 runs, about 1 s") && first.contains("seed 3"),
+        "{first}"
+    );
+    assert!(said.stderr.lines().count() <= 4, "{}", said.stderr);
+    for name in ["summary.md", "junit.xml"] {
+        let path = Path::new(&desk.path("results")).join("w").join(name);
+        let text = std::fs::read_to_string(&path).expect("written");
+        assert!(text.contains("seed 3") && text.contains("seed 4"), "{text}");
+        assert!(
+            said.stderr.contains(&path.display().to_string()),
+            "{}",
+            said.stderr
+        );
+    }
+}
