@@ -24,9 +24,48 @@
 //! # Ok::<(), fencepost_checker::HistoryError>(())
 //! ```
 //!
-//! The way of the data: `history` reads lines, [`Checker`] takes events, `collect` pairs them into sections,
-//! `section` gives each its intervals, `sweep` finds the overlaps, `blame` their causes, [`CHECKS`] the rest, and
-//! [`judge`](judge::judge) compares all that with what was expected.
+//! Histories from elsewhere, in Jepsen's EDN too, are judged by what they hold: [`check_with`] and [`Options`].
+//!
+//! # Without leases: exact
+//! A history of acquires and releases, any of which may have failed, have no definite answer or no answer, is
+//! linearizable as a mutex that knows its owner if and only if
+//! 1. the *cores* `[acquire.ret, release.inv]` of all holds of a key are pairwise disjoint (touching is allowed),
+//! 2. no release was answered ok whose worker held nothing and has no operation in doubt, and
+//! 3. no try that was told "held" touches no time in which the lock can have been held.
+//!
+//! *Soundness* (each finding is a violation). The lock is held all through a core, whatever the order; so two cores that
+//! overlap are two holders. An ok release takes effect only for the owner. Of (3): let the cores be disjoint, in order
+//! 1, 2, …. Hold k begins after acquire k was invoked and after core k−1 ended, and ends before release k returned and
+//! before core k+1 began. So between `release_k.ret` and `acquire_{k+1}.inv` only a *ghost* can hold, an acquire without
+//! a definite answer; one that nobody released holds to the end, so it can only be in the last gap; one whose worker
+//! released later on (clean-up) can be in a gap which that release touches.
+//!
+//! *Completeness* (a history without finding has an order). Put each hold's end and the next one's begin at one time
+//! h in `[max(release_k.inv, acquire_{k+1}.inv), min(release_k.ret, core_{k+1}.start)]` where that is not empty, else
+//! each as near to the other as its own interval allows. These times rise with k, since h ≤ core_{k+1}.start ≤
+//! core_{k+1}.end. Drop all other acquires in doubt, but in each gap let ghosts hold one after another: of ghosts that
+//! cover the gap's tries choose a chain in which none is needless; each hands over within its release. Every try then
+//! lies at some time at which the lock is held.
+//!
+//! *What it may miss.* A ghost holds once, but its clean-up may touch several gaps; which tries it excuses is then a
+//! matching problem. All of them are excused: that can hide a violation of (3), and never invents one.
+//! `src/oracle` compares all this with a plain search on a million random histories in every test run, and sees that
+//! each comparison that is turned around is noticed. One sort and one sweep: O(n log n); what is in doubt costs nothing.
+//!
+//! # With leases: sound, nearly complete
+//! A promise lasts from the answer until invoke + ℓ(L), ℓ(L) = L·(1−d) − floor, in union with confirmed extensions, cut
+//! by release, notice, close and death. Two promises at once cannot come from a lock that keeps time within d: the
+//! server counts the lease from a time after the invoke. It cannot see a double grant whose second answer was read
+//! after the first promise's end, nor (with waiting calls) what a wait longer than the lease hides.
+//!
+//! With several clocks, off by at most u: overlaps of intervals made smaller by u at both ends are certain; those of
+//! intervals made larger are possible, and make the verdict unknown.
+//!
+//! # The way of the data
+//! `history` reads lines (or `edn` forms), [`Checker`] takes events, `collect` pairs them into sections, `section`
+//! gives each its intervals, `sweep` finds the overlaps, `tries` the tries in vain, `blame` their causes, `proof` says
+//! why, [`CHECKS`] the rest, and [`judge`](judge::judge) compares all that with what was expected. [`shrink`] finds
+//! the smallest part that still shows a finding.
 #![deny(missing_docs)]
 
 mod analysis;

@@ -1,5 +1,6 @@
 //! Histories in EDN, as Jepsen and Knossos write them, judged by what they hold; and written and read again.
 use fencepost_checker::{HistoryError, LockKind, Options, Outcome, Verdict, check_with, history};
+use proptest::prelude::*;
 use std::path::Path;
 
 fn with(text: &str, options: &Options) -> Result<Verdict, HistoryError> {
@@ -288,4 +289,12 @@ fn a_compressed_history_is_read_directly() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/zst/mutex-twice.jsonl.zst");
     let v = fencepost_checker::check_path(&path).expect("judged");
     assert_eq!(v.check("service").map(|c| c.count), Some(1));
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_answered(text in "[\\[\\](){}:#_;^\"\\\\a-z0-9 \n.,/-]{0,200}") {
+        let _ = with(&text, &Options::default());
+        let _ = with(&format!("{{:type :invoke, :process 0, :f :acquire, :value {text}}}"), &Options::default());
+    }
 }
