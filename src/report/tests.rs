@@ -520,10 +520,13 @@ fn every_golden_history_can_be_shown() -> Result<(), Failure> {
         let path = entry?.path();
         let verdict = fencepost_checker::check_path(&path)?;
         let text = std::fs::read_to_string(&path)?;
-        let s = summary("", &text, &verdict)?;
+        let mut s = summary("", &text, &verdict)?;
         let xml = junit::several(std::slice::from_ref(&s))?;
         well_formed(&xml)?;
         let dir = tempfile::tempdir()?;
+        // The page reads the history again, for its pictures.
+        std::fs::write(dir.path().join("history.jsonl"), &text)?;
+        s.dir = dir.path().to_owned();
         render_all(&s, dir.path())?;
         let judged = |judgement| s.judged.iter().any(|j| j.judgement == judgement);
         let name = path.display();
