@@ -165,6 +165,12 @@ impl Collector {
                 let ms = event.value.ms.unwrap_or(0.0);
                 self.facts.faults.stall(event.time, ms);
             }
+            "adapter" if event.error.is_some() => {
+                let client = event.client.as_deref().unwrap_or("?");
+                let what = event.value.proof.as_deref().unwrap_or("is lost");
+                let ended = &mut self.facts.ended_by_themselves;
+                ended.push(format!("client {client} {what}"));
+            }
             "death" => {
                 if let Some(client) = event.client.as_deref() {
                     if event.error.is_some() {

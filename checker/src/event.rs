@@ -16,7 +16,7 @@
 //! | `driver` | `library` | info | what the clients' library says of itself, as JSON in `proof` |
 //! | `driver` | `phase` | info | `phase`: `warm-up`, `load`, `heal`, `tail`, `final`, `end` |
 //! | `driver` | `stall` | info | the machine stood still: `ms` (ended at `time`) |
-//! | `driver` | `adapter` | info | a misbehaving client: `proof` says what it did |
+//! | `driver` | `adapter` | info | a misbehaving client: `proof` says what it did; with an `error`, the client is lost to the run |
 //! | `nemesis` | a fault's kind | info | `fault` (its number), `phase` ([`phase`]), `target`, `proof`; `client` where one client is hit |
 //! | `observer` | `set`, `del`, `expired`, `evicted`, `expire`, `value`, `absent`, `flushed`, `down`, `restarted`, `up` | info | `node`, `not_before`, `owner` and `pttl_ms` as read just after |
 use serde::de::{self, Visitor};

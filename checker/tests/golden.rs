@@ -106,6 +106,8 @@ const VIOLATED: &[(&str, &[&str])] = &[
     ("coverage-no-bite", &[]),
     ("coverage-never-fired", &[]),
     ("coverage-cut", &[]),
+    ("coverage-server-lost", &[]),
+    ("paused-before-call", &[]),
     ("coverage-client-ended", &[]),
 ];
 

@@ -106,5 +106,10 @@ pub fn main() -> ExitCode {
         Command::Client(rest) => return crate::client::builtin::main(rest.words),
         Command::Reaper(rest) => return crate::reaper::main(rest.words),
     };
+    let exit = if say::all_written() {
+        exit
+    } else {
+        exit.worst(Exit::Missing)
+    };
     exit.into()
 }

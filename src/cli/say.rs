@@ -2,16 +2,31 @@
 //!
 //! Owns the two streams. Must not know what is said. A closed pipe is no error: whoever reads may stop reading.
 use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Data, on stdout.
 pub fn data(text: &str) {
     let mut out = anstream::stdout().lock();
+    let written = out
+        .write_all(text.as_bytes())
+        .and_then(|()| out.write_all(if text.ends_with('\n') { b"" } else { b"\n" }))
+        .and_then(|()| out.flush());
     // A reader that went away (`| head`) has all that it wanted.
-    let _ = out.write_all(text.as_bytes());
-    if !text.ends_with('\n') {
-        let _ = out.write_all(b"\n");
+    if let Err(error) = written
+        && error.kind() != std::io::ErrorKind::BrokenPipe
+        && !LOST.swap(true, Ordering::Relaxed)
+    {
+        word(&format!("error: cannot write to stdout: {error}"));
+        word("hint: is the disk full?");
     }
-    let _ = out.flush();
+}
+
+/// Some of the data could not be written: whatever else was found, the command has not done what it was asked.
+static LOST: AtomicBool = AtomicBool::new(false);
+
+/// Whether all data was written.
+pub fn all_written() -> bool {
+    !LOST.load(Ordering::Relaxed)
 }
 
 /// Words, on stderr.

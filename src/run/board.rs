@@ -69,6 +69,8 @@ struct Rule {
 pub struct Board {
     holds: RefCell<Vec<Hold>>,
     waiting: RefCell<BTreeSet<(String, u32)>>,
+    /// Those whose release is on its way: the server may have freed the lock before the answer is read.
+    leaving: RefCell<BTreeSet<(String, u32)>>,
     rules: RefCell<Vec<Rule>>,
     bitten: RefCell<BTreeSet<String>>,
     bites: Cell<u64>,
@@ -125,12 +127,18 @@ impl Board {
             ("acquire", "ok") => {
                 self.waiting.borrow_mut().remove(&me);
                 let mut holds = self.holds.borrow_mut();
-                if holds.iter().any(|h| h.key == seen.key) {
+                let leaving = self.leaving.borrow();
+                let stays = |h: &Hold| !leaving.contains(&(h.client.clone(), h.worker));
+                if holds.iter().any(|h| h.key == seen.key && stays(h)) {
                     self.doubles.set(self.doubles.get() + 1);
                 }
                 holds.push(hold(seen));
             }
+            ("release", "invoke") => {
+                self.leaving.borrow_mut().insert(me);
+            }
             ("release", "ok" | "fail" | "info") => {
+                self.leaving.borrow_mut().remove(&me);
                 self.holds
                     .borrow_mut()
                     .retain(|h| (&h.client, h.worker) != (&me.0, me.1) || h.key != seen.key);
@@ -177,6 +185,7 @@ impl Board {
     pub fn died(&self, client: &str) {
         self.holds.borrow_mut().retain(|h| h.client != client);
         self.waiting.borrow_mut().retain(|(c, _)| c != client);
+        self.leaving.borrow_mut().retain(|(c, _)| c != client);
     }
 
     /// A worker gave up waiting.

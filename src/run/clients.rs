@@ -2,7 +2,7 @@
 //!
 //! Owns which process stands behind `c1`, `c2` … and the `birth`, `death` and `adapter` events. Must not know what the
 //! clients do. Workers take a process from here for each cycle; faults signal through here.
-use crate::client::{About, ClientError, ClientProcess, ClientSpec, Init, Notice};
+use crate::client::{About, ClientError, ClientProcess, ClientSpec, Init, Notice, Request};
 use crate::reaper::Reaper;
 use crate::record::{Clock, Sink};
 use crate::run::grants::Grants;
@@ -150,6 +150,26 @@ impl Clients {
     /// Ends all clients: each is asked to close, then its group is killed and reaped.
     pub async fn shutdown(&self, grace: Duration) {
         futures_util::future::join_all(self.slots.iter().map(|slot| slot.end(grace))).await;
+    }
+
+    /// Asks every living client for a sign of life; one that gives none is lost, and that goes on record.
+    pub async fn roll_call(&self, deadline: Duration) {
+        let calls = self.slots.iter().filter_map(|slot| {
+            let process = slot.alive()?;
+            Some(async move {
+                let answer = process.request(Request::Tick { n: 0 }, deadline).await;
+                // A refusal is a sign of life, too.
+                let lost = ["deadline", "client-died", "client-gone", "client-backlog"];
+                if answer
+                    .result
+                    .is_err_and(|f| lost.contains(&f.code.as_str()))
+                {
+                    let what = "gave no sign of life at the end of the run";
+                    self.say(&slot.name, "adapter", what, Some("silent"));
+                }
+            })
+        });
+        futures_util::future::join_all(calls).await;
     }
 
     fn say_born(&self, name: &str) {

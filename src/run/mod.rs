@@ -35,6 +35,9 @@ use std::rc::Rc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
+/// How long a client may take to answer at the end of a run, when nothing is asked of it any more.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(2);
+
 /// What a run leaves.
 pub struct Done {
     /// The results folder.
@@ -118,6 +121,8 @@ pub async fn run(
     let outcome = stage.play(progress).await;
     session.save_logs(&dir).await;
     outcome.map_err(broken)?;
+    let history = dir.join("history.jsonl");
+    std::fs::metadata(&history).map_err(broken)?;
     progress.phase("check", None);
     let verdict = check(&dir).await?;
     let bytes = serde_json::to_vec_pretty(&verdict).map_err(|e| broken(e.into()))?;
@@ -258,6 +263,7 @@ impl Stage {
                 std::panic::resume_unwind(error.into_panic());
             }
         }
+        self.world.clients.roll_call(SIGN_OF_LIFE).await;
         self.phase("final");
         progress.phase("final reads", None);
         self.world.observer.sample().await;

@@ -167,6 +167,8 @@ impl Worker {
         }
         if client.alive() {
             self.release(client).await;
+        } else {
+            self.shared.board.died(&self.slot.name);
         }
     }
 

@@ -3,7 +3,8 @@
 //! Owns the judgement of the run itself, from events only. It finds nothing: it is valid or unknown.
 use super::{Answer, CheckInfo};
 use crate::analysis::Analysis;
-use crate::facts::Facts;
+use crate::facts::{Facts, seconds};
+use crate::servers::SeenKind;
 use crate::verdict::Class;
 use std::collections::BTreeMap;
 
@@ -33,6 +34,9 @@ fn run(a: &mut Analysis) -> Answer {
         ));
     }
     if !f.model().coverage {
+        if f.tallies.values().all(|t| t.ok + t.fail == 0) {
+            lacks.push("no operation was completed".to_owned());
+        }
         return Answer {
             unknown: (!lacks.is_empty()).then(|| lacks.join("; ")),
             note: Some("not asked of this history".to_owned()),
@@ -43,6 +47,7 @@ fn run(a: &mut Analysis) -> Answer {
         lacks.push("the history was cut: it has no end phase".to_owned());
     }
     faults(f, &mut lacks);
+    servers(f, &mut lacks);
     lacks.extend(f.ended_by_themselves.iter().cloned());
     if f.contended == 0 {
         lacks.push("the lock was never contended".to_owned());
@@ -90,5 +95,31 @@ fn faults(f: &Facts, lacks: &mut Vec<String>) {
     }
     if f.faults.dropped > 0 {
         lacks.push(format!("{} fault windows were not kept", f.faults.dropped));
+    }
+}
+
+/// How long after a fault of its own a server may still be found down: a connection notices late.
+const NOTICED_NS: u64 = 3_000_000_000;
+
+/// Servers that were lost by no fault of the run: then whatever was seen says nothing about the lock.
+fn servers(f: &Facts, lacks: &mut Vec<String>) {
+    let mut named = Vec::new();
+    for seen in f.servers.seen.iter().filter(|s| s.kind == SeenKind::Down) {
+        let node = seen.node;
+        let name = f.names.text(node);
+        let planned = f.faults.windows.iter().any(|w| {
+            let (from, to) = w.span();
+            w.kind.starts_with("node-")
+                && w.target.split(',').any(|target| target == name)
+                && from <= seen.at
+                && seen.at <= to.saturating_add(NOTICED_NS)
+        });
+        if !planned && !named.contains(&node) {
+            named.push(node);
+            lacks.push(format!(
+                "{name} was down at {}, by no fault of the run",
+                seconds(seen.at)
+            ));
+        }
     }
 }

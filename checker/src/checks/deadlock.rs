@@ -93,7 +93,7 @@ fn stuck(f: &Facts, key: Name, tail: &Tail) -> Stuck {
     if since == NEVER {
         return Stuck::Held;
     }
-    let Some((_, until)) = tail.last_denied else {
+    let Some((_, until)) = tail.last_denied.filter(|_| tail.tries > 0) else {
         return Stuck::TooShort;
     };
     if until < since.saturating_add(bound(f)) {

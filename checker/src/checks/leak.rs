@@ -15,7 +15,7 @@ use std::collections::HashMap;
 pub(super) const INFO: CheckInfo = CheckInfo {
     name: "leak",
     class: Class::Liveness,
-    about: "a lock key has no time to live, or outlives its lease",
+    about: "a lock key was left without time to live, or outlived its lease",
     invariant: "I5",
     run,
 };

@@ -4,6 +4,7 @@
 use super::{Answer, CheckInfo};
 use crate::analysis::{Analysis, Found, finding};
 use crate::facts::{Facts, seconds};
+use crate::names::NONE;
 use crate::section::{NEVER, Section, usable};
 use crate::verdict::{Blame, Class};
 
@@ -76,8 +77,14 @@ fn wrong(f: &Facts, s: &Section) -> Option<String> {
         .then(|| format!("it claims {v:.1} ms, but {left_ms:.1} ms were left"))
 }
 
-/// Whether the client was proved stopped from before the lease's end until after it, inside the call.
+/// Whether the client was proved stopped from before the lease's end until after it, inside the call, and a server had
+/// its value before that end: a request that was written to a client already stopped is only begun afterwards.
 fn stopped_across(f: &Facts, s: &Section, end: u64) -> bool {
+    let mut sets = f.servers.sets_of(s.owner);
+    let set_before = s.owner != NONE && sets.any(|i| f.servers.at(i).at <= end);
+    if !set_before {
+        return false;
+    }
     let client = f.names.text(s.client);
     let mut pauses = f.faults.windows.iter().filter(|w| {
         w.kind == "client-pause" && (w.client.as_deref() == Some(client) || w.target == client)
