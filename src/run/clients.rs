@@ -154,6 +154,12 @@ impl Clients {
 
     /// Asks every living client for a sign of life; one that gives none is lost, and that goes on record.
     pub async fn roll_call(&self, deadline: Duration) {
+        for slot in &self.slots {
+            if slot.alive().is_none() && !slot.mourned.get() {
+                let what = "closed its output and was lost to the run";
+                self.say(&slot.name, "adapter", what, Some("silent"));
+            }
+        }
         let calls = self.slots.iter().filter_map(|slot| {
             let process = slot.alive()?;
             Some(async move {
