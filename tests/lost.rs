@@ -1,0 +1,103 @@
+//! What a run loses by no fault of its own must not pass for valid: a client that goes silent, a server that is gone.
+mod harness;
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const WORKLOAD: &str = r#"
+cluster = { topology = "single" }
+lock = { LOCK, ttl = "1s", retry = "20ms", timeout = "1s" }
+load = { clients = 3, work = { fixed = "50ms" }, think = "30ms", for = "3s" }
+[expect]
+service = "valid"
+"#;
+
+/// Writes a workload with this lock and gives its path.
+fn workload(dir: &tempfile::TempDir, lock: &str) -> String {
+    let path = dir.path().join("lost.toml");
+    std::fs::write(&path, WORKLOAD.replace("LOCK", lock)).expect("written");
+    path.to_string_lossy().into_owned()
+}
+
+#[test]
+fn a_client_that_goes_silent_makes_the_run_unknown() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let flag = dir.path().join("flag");
+    let lock = format!(
+        r#"command = ["python3", "tests/hostile/goes_silent.py", "adapters/example.py", "{}"]"#,
+        flag.display()
+    );
+    let out = harness::fencepost()
+        .args([
+            "run",
+            &workload(&dir, &lock),
+            "--backend",
+            "local",
+            "--results",
+        ])
+        .arg(dir.path().join("results"))
+        .output()
+        .expect("fencepost runs");
+    let text = String::from_utf8_lossy(&out.stdout);
+    assert_eq!(out.status.code(), Some(2), "{text}");
+    assert!(text.contains("gave no sign of life"), "{text}");
+}
+
+#[test]
+fn a_server_that_is_killed_from_outside_makes_the_run_unknown() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = workload(&dir, r#"name = "set-nx-lua""#);
+    let driver = harness::fencepost()
+        .args(["run", &file, "--backend", "local", "--results"])
+        .arg(dir.path().join("results"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("fencepost runs");
+    let server = child_of(driver.id(), "redis-server");
+    // Well inside the load, which is found by its results.
+    wait(|| dir.path().join("results/lost/").read_dir().ok()?.next()).expect("a run");
+    let killed = Command::new("kill").args(["-9", &server]).status();
+    assert!(killed.expect("kill runs").success());
+    let out = driver.wait_with_output().expect("it ends");
+    let text = String::from_utf8_lossy(&out.stdout);
+    assert!(text.contains("n1 was down at"), "{text}");
+    assert_ne!(out.status.code(), Some(0), "{text}");
+}
+
+/// The process of that name which `parent` started.
+fn child_of(parent: u32, name: &str) -> String {
+    wait(|| {
+        let mut list = Command::new("ps");
+        list.args(["-o", "pid=,comm=", "--ppid", &parent.to_string()]);
+        let mut list = list_of(&mut list)?;
+        list.retain(|(_, comm)| comm == name);
+        list.pop().map(|(pid, _)| pid)
+    })
+}
+
+fn list_of(command: &mut Command) -> Option<Vec<(String, String)>> {
+    let out = command.output().ok()?;
+    let pair = |line: &str| {
+        let (pid, comm) = line.trim().split_once(' ')?;
+        Some((pid.to_owned(), comm.trim().to_owned()))
+    };
+    Some(
+        String::from_utf8_lossy(&out.stdout)
+            .lines()
+            .filter_map(pair)
+            .collect(),
+    )
+}
+
+/// Asks again until there is an answer.
+fn wait<T>(ask: impl Fn() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(began.elapsed() < Duration::from_secs(20), "it did not come");
+        std::thread::yield_now();
+    }
+}
