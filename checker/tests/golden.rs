@@ -107,6 +107,8 @@ const VIOLATED: &[(&str, &[&str])] = &[
     ("coverage-never-fired", &[]),
     ("coverage-cut", &[]),
     ("coverage-server-lost", &[]),
+    ("nothing-completed", &[]),
+    ("deadlock-no-try", &[]),
     ("paused-before-call", &[]),
     ("coverage-client-ended", &[]),
 ];

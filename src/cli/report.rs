@@ -48,7 +48,7 @@ pub fn main(args: &Args) -> Exit {
             }
         }
     }
-    show(args, &summaries);
+    say::summaries(&summaries, args.json);
     exit
 }
 
@@ -69,20 +69,6 @@ fn one(dir: &Path, html: Option<&Path>) -> Result<Summary, ReportError> {
     };
     say::page(&page);
     Ok(summary)
-}
-
-fn show(args: &Args, summaries: &[Summary]) {
-    if summaries.is_empty() {
-        return;
-    }
-    if args.json {
-        match report::json(summaries) {
-            Ok(text) => say::data(&text),
-            Err(error) => say::error(&error, None),
-        }
-    } else {
-        say::data(&report::terminal(summaries, say::style()));
-    }
 }
 
 fn hint(error: &ReportError) -> &'static str {

@@ -156,7 +156,7 @@ async fn all(args: &Args, plans: Vec<Plan>) -> Exit {
         }
     }
     progress.finish();
-    show(args, &summaries);
+    say::summaries(&summaries, args.json);
     let together = together(&args.results.join(name), &summaries);
     let outcome = outcome.and(together);
     let judged = summaries.iter().fold(Exit::Ok, |exit, s| {
@@ -285,20 +285,6 @@ fn report_on(done: &Done, progress: &Progress) -> Result<Summary, Stop> {
     let page = done.dir.join("report.html").display().to_string();
     progress.line(&format!("page: {}", report::sanitise::visible(&page)));
     Ok(summary)
-}
-
-fn show(args: &Args, summaries: &[Summary]) {
-    if summaries.is_empty() {
-        return;
-    }
-    if args.json {
-        match report::json(summaries) {
-            Ok(text) => say::data(&text),
-            Err(error) => say::error(&error, None),
-        }
-    } else {
-        say::data(&report::terminal(summaries, say::style()));
-    }
 }
 
 fn stopped(stop: &Stop) -> Exit {

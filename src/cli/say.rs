@@ -72,6 +72,20 @@ pub fn plan_error(error: &crate::plan::PlanError) {
     );
 }
 
+/// Runs as a report, or as JSON; nothing where there are none.
+pub fn summaries(summaries: &[crate::report::Summary], json: bool) {
+    if summaries.is_empty() {
+        return;
+    }
+    if !json {
+        return data(&crate::report::terminal(summaries, style()));
+    }
+    match crate::report::json(summaries) {
+        Ok(text) => data(&text),
+        Err(e) => error(&e, None),
+    }
+}
+
 /// How stdout wants its text: colours where a terminal shows them, its width, ASCII where the locale has no UTF-8.
 pub fn style() -> crate::report::Style {
     use anstream::ColorChoice;

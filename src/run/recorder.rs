@@ -85,11 +85,6 @@ impl Recorder {
     pub fn take_failure(&self) -> Option<std::io::Error> {
         self.0.failed.borrow_mut().take()
     }
-
-    /// Number of events emitted so far.
-    pub fn events(&self) -> u64 {
-        self.0.index.get()
-    }
 }
 
 impl Sink for Recorder {
