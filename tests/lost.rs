@@ -1,6 +1,7 @@
 //! What a run loses by no fault of its own must not pass for valid: a client that goes silent, a server that is gone.
 mod harness;
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -51,18 +52,28 @@ fn a_server_that_is_killed_from_outside_makes_the_run_unknown() {
         .args(["run", &file, "--backend", "local", "--results"])
         .arg(dir.path().join("results"))
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
+        .stderr(Stdio::piped())
         .spawn()
         .expect("fencepost runs");
     let server = child_of(driver.id(), "redis-server");
-    // Well inside the load, which is found by its results.
-    wait(|| dir.path().join("results/lost/").read_dir().ok()?.next()).expect("a run");
+    wait(|| granted(&dir.path().join("results/lost")));
     let killed = Command::new("kill").args(["-9", &server]).status();
     assert!(killed.expect("kill runs").success());
     let out = driver.wait_with_output().expect("it ends");
     let text = String::from_utf8_lossy(&out.stdout);
-    assert!(text.contains("n1 was down at"), "{text}");
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(text.contains("n1 was down at"), "{text}\n{said}");
     assert_ne!(out.status.code(), Some(0), "{text}");
+}
+
+/// Says that some run below `results` is well inside its load: a client was granted the lock.
+fn granted(results: &Path) -> Option<()> {
+    results.read_dir().ok()?.flatten().find_map(|run| {
+        let history = std::fs::read_to_string(run.path().join("history.jsonl")).ok()?;
+        history
+            .contains(r#""type":"ok","f":"acquire""#)
+            .then_some(())
+    })
 }
 
 /// The process of that name which `parent` started.
