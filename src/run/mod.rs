@@ -9,6 +9,7 @@ pub mod grants;
 pub mod recorder;
 pub mod resource;
 pub mod results;
+pub mod servers;
 pub mod session;
 pub mod shared;
 pub mod streams;
