@@ -51,6 +51,9 @@ struct Check {
     /// Bound on one command to one server.
     #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = duration::parse)]
     node_timeout: Duration,
+    /// Longest that the adapter may take to start and give its first answer.
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
+    start_limit: Duration,
     /// Workers, numbered from 0.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=64))]
     workers: u32,
@@ -174,14 +177,14 @@ async fn started(
             options: args.options.iter().cloned().collect(),
             ..Init::default()
         },
+        start_limit: args.start_limit,
         reaper,
         servers: &servers,
     };
     let findings = conformance::check(&setup, |part| say::word(&format!("… {part}"))).await;
     drop(servers);
-    match Rc::try_unwrap(cluster) {
-        Ok(cluster) => cluster.stop().await?,
-        Err(_) => {}
+    if let Ok(cluster) = Rc::try_unwrap(cluster) {
+        cluster.stop().await?;
     }
     Ok(findings)
 }

@@ -15,7 +15,7 @@ pub(super) async fn part(
     before_init(setup, findings, unasked).await?;
     close(setup, findings, unasked).await?;
     end_of_input(setup, findings, unasked).await?;
-    sigterm(setup, findings, unasked).await
+    sigterm(setup, findings).await
 }
 
 async fn before_init(
@@ -28,7 +28,7 @@ async fn before_init(
     // The first answer waits for the start of the process, as that to `init` does.
     let answer = subject
         .process
-        .request(acquire(0, "lock:4"), super::INIT_LIMIT);
+        .request(acquire(0, "lock:4"), setup.start_limit);
     match answer.await.result {
         Err(f) if f.code == "not-initialised" => findings.ok(RULE, "`fail`, `not-initialised`"),
         Err(f) if f.definite => findings.note(RULE, format!("`fail`, `{}`", f.code)),
@@ -73,7 +73,7 @@ async fn end_of_input(
     Ok(())
 }
 
-async fn sigterm(setup: &Setup<'_>, findings: &mut Findings, unasked: &mut Vec<String>) -> Part {
+async fn sigterm(setup: &Setup<'_>, findings: &mut Findings) -> Part {
     const RULE: &str = "sigterm";
     let mut subject = Subject::ready(setup, "c1-sigterm").await?.0;
     let sent = signals::group(subject.process.pid(), Signal::SIGTERM);

@@ -1,7 +1,7 @@
 //! One adapter process under test: asked with deadlines, and what it did unasked.
 //!
 //! Owns the process and its words. Must not know the rules. Whatever goes wrong here stops a part, never the harness.
-use super::{ANSWER_LIMIT, INIT_LIMIT, Setup, Stop};
+use super::{ANSWER_LIMIT, Setup, Stop};
 use crate::client::errors::{self, Op};
 use crate::client::process::{ClientProcess, ClientSpec, Failure, Notice};
 use crate::client::wire::{About, Init, Reply, Request};
@@ -95,7 +95,7 @@ impl Subject {
             nodes: setup.servers.nodes(link),
             ..setup.init.clone()
         };
-        match subject.process.init(&init, INIT_LIMIT).await {
+        match subject.process.init(&init, setup.start_limit).await {
             Ok(about) => Ok((subject, about)),
             Err(error) => Err(Stop(with_cause(&error))),
         }
