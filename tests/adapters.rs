@@ -87,7 +87,7 @@ const HOSTILE: &[(&str, &str, &str)] = &[
     ("stderr", "output", "more than 4 MiB"),
     ("close-stdout", "acquire", "ended at `acquire`"),
     ("close-stdin", "output", "closed its standard input"),
-    ("fork", "one-try", "ended at"),
+    ("fork", "workers", "ended at"),
     ("lost", "output", "`lost` without worker"),
 ];
 

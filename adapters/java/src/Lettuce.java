@@ -24,7 +24,15 @@ final class Lettuce {
                 LettuceClientConfiguration.builder().commandTimeout(timeout).clientOptions(options).build());
         factory.afterPropertiesSet();
         factory.start();
-        factory.getConnection().ping();
+        // A node that is down, or slow to answer a first time, may be there later.
+        for (int tries = 0; tries < 10; tries++) {
+            try {
+                factory.getConnection().ping();
+                break;
+            } catch (RuntimeException error) {
+                System.err.println("warm-up: " + error);
+            }
+        }
         return factory;
     }
 }

@@ -68,7 +68,13 @@ fn handshake(findings: &mut Findings, about: &About) {
 }
 
 async fn granted(setup: &Setup<'_>, findings: &mut Findings, c1: &mut Subject) -> Part {
-    let said = c1.acquire(0, KEY).await?;
+    let said = match c1.acquire(0, KEY).await {
+        Ok(said) => said,
+        Err(Stop(why)) => {
+            findings.wrong("acquire", why.clone());
+            return Err(Stop(why));
+        }
+    };
     let Ok(Reply::Granted {
         owner, validity_ms, ..
     }) = &said.result
