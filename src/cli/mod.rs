@@ -8,11 +8,14 @@ pub mod doctor;
 mod doctor_command;
 mod exit;
 mod list;
+mod merge;
 mod report;
 mod run;
 mod say;
 mod schema;
 mod signals;
+mod stopped;
+mod suite;
 
 pub use exit::Exit;
 
@@ -38,6 +41,12 @@ enum Command {
     ///
     /// A workload file is code (it starts commands and stops nodes): run only files that you trust.
     Run(run::Args),
+    /// Run folders of workloads, those of one topology on the same servers, and show them together.
+    ///
+    /// Workload files are code: run only folders that you trust.
+    Suite(suite::Args),
+    /// Put the results of several shards, or of any folders, into one table, JUnit file and page.
+    Merge(merge::Args),
     /// Judge one or more histories, from wherever they are.
     Check(check::Args),
     /// Write and print the reports of results folders again, from what stands in them.
@@ -97,6 +106,8 @@ pub fn main() -> ExitCode {
     };
     let exit = match cli.command {
         Command::Run(args) => run::main(&args),
+        Command::Suite(args) => suite::main(&args),
+        Command::Merge(args) => merge::main(&args),
         Command::Check(args) => check::main(&args),
         Command::Report(args) => report::main(&args),
         Command::Doctor(args) => doctor_command::main(&args),

@@ -14,6 +14,7 @@
 use super::files::Rendered;
 use super::glyphs::legend;
 use super::sanitise::{visible, xml};
+use super::suite::NotRun;
 use super::summary::{Judged, Judgement, Summary};
 use super::terminal::{finding_head, finding_more};
 use super::{Renderer, ReportError, tables, timeline};
@@ -37,9 +38,27 @@ impl Renderer for Junit {
 /// # Errors
 /// When the XML cannot be written.
 pub fn several(runs: &[Summary]) -> Result<String, ReportError> {
+    campaign(runs, &[])
+}
+
+/// All runs in one file, and those that could not be made, each as an error.
+///
+/// # Errors
+/// As [`several`].
+pub fn campaign(runs: &[Summary], not_run: &[NotRun]) -> Result<String, ReportError> {
     let mut report = Report::new("fencepost");
     for s in runs {
         report.add_test_suite(suite(s));
+    }
+    for n in not_run {
+        let mut suite = TestSuite::new(text(&format!("{} seed {}", n.workload, n.seed)));
+        let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
+        status.set_type("not-run");
+        status.set_message(text(&n.why));
+        let mut case = TestCase::new("run", status);
+        case.set_classname(text(&n.workload));
+        suite.add_test_case(case);
+        report.add_test_suite(suite);
     }
     Ok(report.to_string()?)
 }

@@ -26,6 +26,7 @@ pub mod markdown;
 pub mod progress;
 pub mod sanitise;
 pub mod scan;
+pub mod suite;
 pub mod summary;
 pub mod tables;
 pub mod terminal;
