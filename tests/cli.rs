@@ -9,7 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-const COMMANDS: &[&str] = &["run", "suite", "merge", "check", "doctor", "clean", "list", "schema"];
+const COMMANDS: &[&str] = &[
+    "run", "suite", "compare", "merge", "check", "doctor", "clean", "list", "schema",
+];
 
 fn golden(name: &str) -> String {
     format!("checker/tests/golden/{name}.jsonl")

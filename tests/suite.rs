@@ -126,82 +126,6 @@ fn a_folder_is_run_on_one_set_of_servers_and_told_together() {
 }
 
 #[test]
-fn shards_as_processes_side_by_side_make_the_whole_once_merged() {
-    let _alone = alone();
-    let desk = Desk::new(&[("a.toml", GOOD), ("b.toml", GOOD), ("c.toml", GOOD)]);
-    let pod = |index: &str| {
-        let (workloads, results) = (desk.at("workloads"), desk.at(&format!("shards/{index}")));
-        let mut command = fencepost();
-        command
-            .args([
-                "suite",
-                &workloads,
-                "--backend",
-                "local",
-                "--results",
-                &results,
-            ])
-            .args(["--seed", "3", "--repeat", "2", "--unknown", "warn"])
-            .env("JOB_COMPLETION_INDEX", index)
-            .env("JOB_COMPLETION_COUNT", "2")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        command.spawn().expect("fencepost runs")
-    };
-    let pods = ["0", "1"].map(pod);
-    for pod in pods {
-        let out = pod.wait_with_output().expect("it ends");
-        assert!(
-            out.status.success(),
-            "{}",
-            String::from_utf8_lossy(&out.stderr)
-        );
-    }
-    let (shards, out) = (desk.at("shards"), desk.at("merged"));
-    let merged = say(&["merge", &shards, "--out", &out, "--unknown", "warn"]);
-    assert_eq!(merged.code, 0, "{}", merged.stderr);
-    assert!(
-        merged.stdout.contains("3 workloads, 6 runs"),
-        "{}",
-        merged.stdout
-    );
-    let suite = json(&Path::new(&out).join("suite.json"));
-    let mut seen: Vec<(String, u64)> = suite["runs"]
-        .as_array()
-        .expect("runs")
-        .iter()
-        .map(|r| {
-            (
-                r["workload"].as_str().expect("a name").to_owned(),
-                r["seed"].as_u64().expect("a seed"),
-            )
-        })
-        .collect();
-    seen.sort();
-    let all: Vec<(String, u64)> = ["a", "b", "c"]
-        .iter()
-        .flat_map(|w| [3, 4].map(|s| ((*w).to_owned(), s)))
-        .collect();
-    assert_eq!(seen, all, "each run once, in one of the shards");
-    // One shard alone is not the whole, however well it went.
-    let one = desk.at("shards/0");
-    let half = say(&["merge", &one, "--out", &desk.at("half")]);
-    assert_eq!(half.code, 2, "{}", half.stdout);
-    assert!(
-        half.stdout.contains("no results of shard 2 of 2"),
-        "{}",
-        half.stdout
-    );
-    let table = say(&["merge", &shards, "--markdown", "--unknown", "warn"]);
-    assert!(
-        table.stdout.contains("| a | set-nx-lua |"),
-        "{}",
-        table.stdout
-    );
-}
-
-#[test]
 fn an_interrupted_suite_leaves_what_was_done() {
     let _alone = alone();
     let desk = Desk::new(&[("a.toml", GOOD), ("b.toml", GOOD)]);
@@ -273,7 +197,7 @@ fn mistakes_are_told_before_anything_is_started() {
     let desk = Desk::new(&[
         ("a.toml", GOOD),
         ("b.toml", "lokc = 1\n"),
-        ("c.toml", "[[fault]]\n"),
+        ("c.toml", "lokc = 2\n"),
     ]);
     desk.suite("r", &[])
         .refused(64, &["b.toml", "c.toml", "lokc"]);

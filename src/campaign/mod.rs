@@ -10,6 +10,8 @@
 //! | [`shard`] | which part of the runs this process makes |
 //! | [`place`] | one set of servers and the runs on it |
 //! | [`series`] | runs one after the other, those of one topology on the same servers |
+//! | [`compare`] | several systems under the same seeds, side by side in time |
+pub mod compare;
 pub mod folder;
 pub mod place;
 pub mod series;
@@ -93,12 +95,14 @@ pub fn name_of(plan: &Plan) -> String {
 
 /// How long all of this will take, about: each run's load and tail, what comes on top, and each set of servers.
 pub fn expected_duration(jobs: &[Job]) -> Duration {
-    let runs: Duration = jobs
-        .iter()
-        .map(|j| plan::expected_duration(&j.plan) + RUN_OVERHEAD)
-        .sum();
+    let runs: Duration = jobs.iter().map(|j| run_duration(&j.plan)).sum();
     let places = u32::try_from(series::places(jobs)).unwrap_or(u32::MAX);
     runs + PLACE_OVERHEAD * places
+}
+
+/// How long one run takes on servers that are up, about.
+pub fn run_duration(plan: &Plan) -> Duration {
+    plan::expected_duration(plan) + RUN_OVERHEAD
 }
 
 /// A folder for what many runs show together: `results/campaigns/<UTC time>-<name>/`.

@@ -79,8 +79,10 @@ async fn one_group<H: Halt>(
             Err(stop) => {
                 // No job of this group can have servers.
                 let stop = Rc::new(stop);
-                let all = rest.iter().map(|job| took(job, Err(stop.clone())));
-                let enough = all.fold(false, |enough, flow| enough | (flow == Flow::Enough));
+                let mut enough = false;
+                for job in rest {
+                    enough |= took(job, Err(stop.clone())) == Flow::Enough;
+                }
                 return Ok(if enough { Flow::Enough } else { Flow::Next });
             }
         };

@@ -4,6 +4,7 @@
 //! how anything works.
 mod check;
 mod clean;
+mod compare;
 pub mod doctor;
 mod doctor_command;
 mod exit;
@@ -45,7 +46,11 @@ enum Command {
     ///
     /// Workload files are code: run only folders that you trust.
     Suite(suite::Args),
-    /// Put the results of several shards, or of any folders, into one table, JUnit file and page.
+    /// Run several locks or topologies under the same seeds and faults, side by side in time, and compare them.
+    ///
+    /// Workload files are code: run only files that you trust.
+    Compare(compare::Args),
+    /// Put the results of several shards, or of any folders, into one table, `junit.xml` and page.
     Merge(merge::Args),
     /// Judge one or more histories, from wherever they are.
     Check(check::Args),
@@ -107,6 +112,7 @@ pub fn main() -> ExitCode {
     let exit = match cli.command {
         Command::Run(args) => run::main(&args),
         Command::Suite(args) => suite::main(&args),
+        Command::Compare(args) => compare::main(&args),
         Command::Merge(args) => merge::main(&args),
         Command::Check(args) => check::main(&args),
         Command::Report(args) => report::main(&args),

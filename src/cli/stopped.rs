@@ -95,9 +95,11 @@ pub(super) fn why(stop: &Stop<Exit>) -> String {
 
 fn code(error: &RunError) -> Exit {
     match error {
-        RunError::Client(ClientError::Log { .. }) => Exit::Missing,
+        RunError::Client(ClientError::Log { .. })
+        | RunError::Cluster(_)
+        | RunError::Results { .. }
+        | RunError::Observe(_) => Exit::Missing,
         RunError::Client(_) => Exit::Usage,
-        RunError::Cluster(_) | RunError::Results { .. } | RunError::Observe(_) => Exit::Missing,
         RunError::History(_) => Exit::Defect,
     }
 }

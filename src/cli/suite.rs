@@ -56,6 +56,9 @@ pub struct Args {
     /// Print the suite as JSON on stdout instead of the table.
     #[arg(long)]
     json: bool,
+    /// For a GitHub Actions job: print annotations, append summary.md to the job's summary, set `junit` and `page`.
+    #[arg(long, conflicts_with = "json")]
+    github: bool,
     /// What `unknown` counts as.
     #[arg(long, value_enum, default_value_t = UnknownIs::Fail)]
     unknown: UnknownIs,
@@ -318,10 +321,21 @@ impl<'a> Made<'a> {
             of => format!("-shard-{}-of-{of}", self.suite.shards[0]),
         };
         let exit = match campaign::fresh_folder(&args.place.results, &format!("{name}{shard}")) {
-            Ok(dir) => write(&self.suite, &self.summaries, &dir),
+            Ok(dir) => {
+                let written = write(&self.suite, &self.summaries, &dir);
+                let told = if args.github {
+                    job_files(&dir)
+                } else {
+                    Exit::Ok
+                };
+                written.worst(told)
+            }
             Err(source) => stopped::no_results(&args.place.results, source),
         };
         tell(&self.suite, args.json);
+        if args.github {
+            say::data(&report::github::annotations(&self.suite));
+        }
         self.exit.worst(exit)
     }
 }
@@ -334,6 +348,42 @@ pub(super) fn write(all: &Suite, summaries: &[Summary], dir: &Path) -> Exit {
             Exit::Ok
         }
         Err(error) => stopped::unwritten(&error),
+    }
+}
+
+/// Adds to the files that GitHub names in the environment; those that it does not name are not there.
+fn job_files(dir: &Path) -> Exit {
+    let add = |name: &str, text: &str| -> std::io::Result<()> {
+        let Some(file) = std::env::var_os(name).filter(|f| !f.is_empty()) else {
+            return Ok(());
+        };
+        let mut file = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(file)?;
+        std::io::Write::write_all(&mut file, text.as_bytes())
+    };
+    let at = |name: &str| {
+        dir.join(name)
+            .display()
+            .to_string()
+            .replace(['\n', '\r'], "")
+    };
+    let outputs = format!("junit={}\npage={}\n", at("junit.xml"), at("index.html"));
+    let added = std::fs::read_to_string(dir.join("summary.md"))
+        .and_then(|summary| add("GITHUB_STEP_SUMMARY", &summary))
+        .and_then(|()| add("GITHUB_OUTPUT", &outputs));
+    match added {
+        Ok(()) => Exit::Ok,
+        Err(error) => {
+            say::word(&format!(
+                "error: a file of the job cannot be written: {error}"
+            ));
+            say::word(
+                "hint: GITHUB_STEP_SUMMARY and GITHUB_OUTPUT must name files that may be written",
+            );
+            Exit::Missing
+        }
     }
 }
 

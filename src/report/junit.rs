@@ -60,7 +60,42 @@ pub fn campaign(runs: &[Summary], not_run: &[NotRun]) -> Result<String, ReportEr
         suite.add_test_case(case);
         report.add_test_suite(suite);
     }
-    Ok(report.to_string()?)
+    Ok(plain(&report.to_string()?))
+}
+
+/// The writer counts what is skipped as `disabled`, an attribute of older tools that the schema of Jenkins' xUnit plugin
+/// refuses: a suite's says `skipped`, the root's goes. In a tag no text holds a bare quote, so it can be found as it is.
+fn plain(xml: &str) -> String {
+    let mut out = String::with_capacity(xml.len());
+    for line in xml.split_inclusive('\n') {
+        let tag = line.trim_start();
+        let with = if tag.starts_with("<testsuites ") {
+            Some("")
+        } else if tag.starts_with("<testsuite ") {
+            Some(" skipped=\"")
+        } else {
+            None
+        };
+        let found = with.and_then(|with| {
+            let at = line.find(" disabled=\"")?;
+            let end = at + " disabled=\"".len();
+            let close = end + line[end..].find('"')?;
+            Some((with, at, end, close))
+        });
+        match found {
+            Some(("", at, _, close)) => {
+                out.push_str(&line[..at]);
+                out.push_str(&line[close + 1..]);
+            }
+            Some((with, at, end, _)) => {
+                out.push_str(&line[..at]);
+                out.push_str(with);
+                out.push_str(&line[end..]);
+            }
+            None => out.push_str(line),
+        }
+    }
+    out
 }
 
 fn suite(s: &Summary) -> TestSuite {

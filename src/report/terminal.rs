@@ -60,6 +60,7 @@ pub fn terminal(summaries: &[Summary], style: Style) -> String {
 /// Any tables below a verdict: how it came out with a headline, lines to read, tables with their titles.
 pub(super) fn sheet(
     judgement: Judgement,
+    word: &str,
     headline: &str,
     lines: &[String],
     tables: &[(&str, Table)],
@@ -72,7 +73,7 @@ pub(super) fn sheet(
             ..style
         },
     };
-    page.judgement(judgement, headline);
+    page.judgement(judgement, word, headline);
     for line in lines {
         page.paragraph(line, 2);
     }
@@ -80,6 +81,15 @@ pub(super) fn sheet(
         page.section(title, table);
     }
     guard_lines(&page.out)
+}
+
+/// A judgement at the head of a report.
+pub(super) fn word(j: Judgement) -> &'static str {
+    match j {
+        Judgement::Expected | Judgement::Skipped => "AS EXPECTED",
+        Judgement::Unexpected => "NOT AS EXPECTED",
+        Judgement::Unknown => "UNKNOWN",
+    }
 }
 
 struct Page {
@@ -150,18 +160,19 @@ impl Page {
         );
         let name = self.paint(TITLE, &name);
         let what = format!("{name}  seed {}", s.setup.seed);
-        self.judgement(tables::run_judgement(s), &what);
+        let j = tables::run_judgement(s);
+        self.judgement(j, word(j), &what);
         for reason in &s.verdict.reasons {
             self.paragraph(reason, 2);
         }
     }
 
     /// The sign and word of a judgement, and what it is of.
-    fn judgement(&mut self, j: Judgement, what: &str) {
-        let (paint, word) = match j {
-            Judgement::Expected | Judgement::Skipped => (GOOD, "AS EXPECTED"),
-            Judgement::Unexpected => (BAD, "NOT AS EXPECTED"),
-            Judgement::Unknown => (DOUBT, "UNKNOWN"),
+    fn judgement(&mut self, j: Judgement, word: &str, what: &str) {
+        let paint = match j {
+            Judgement::Expected | Judgement::Skipped => GOOD,
+            Judgement::Unexpected => BAD,
+            Judgement::Unknown => DOUBT,
         };
         let head = format!("{} {word}", self.sign(j));
         let head = self.paint(paint, &head);

@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | share of episodes with a finding | [`share`] | Clopper and Pearson, Biometrika 26 (1934) |
 //! | rate over an exposure | [`poisson`] | Garwood, Biometrika 28 (1936) |
-//! | two systems, the same seeds: in how many episodes? | [`mcnemar`] | McNemar, Psychometrika 12 (1947), exact |
+//! | two systems, the same seeds: in how many episodes? | [`mcnemar`] | `McNemar`, Psychometrika 12 (1947), exact |
 //! | two systems, the same seeds: at what rate? | [`permutation`] | Fisher, The Design of Experiments (1935) |
 //! | several such tests at once | [`holm`] | Holm, Scandinavian Journal of Statistics 6 (1979) |
 //!

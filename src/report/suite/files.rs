@@ -5,7 +5,7 @@ use super::{Suite, groups, headline, matrix, overview, page};
 use crate::report::files::Rendered;
 use crate::report::sanitise::{self, code, guard_lines};
 use crate::report::summary::Summary;
-use crate::report::terminal::{Style, sheet};
+use crate::report::terminal::{Style, sheet, word as word_of};
 use crate::report::{ReportError, files, junit, markdown as md};
 use fencepost_checker::Outcome;
 use std::fmt::Write as _;
@@ -88,8 +88,10 @@ pub fn terminal(suite: &Suite, style: Style) -> String {
             lines.push(format!("{}, seed {}: {reasons}", run.workload, run.seed));
         }
     }
+    let judgement = super::judgement(suite.outcome());
     sheet(
-        super::judgement(suite.outcome()),
+        judgement,
+        word_of(judgement),
         &headline(suite),
         &lines,
         &[("", overview(suite))],

@@ -7,6 +7,7 @@ mod page;
 mod tables;
 
 pub use files::{markdown, render, terminal};
+pub(super) use page::href;
 pub use tables::{groups, headline, matrix, overview};
 
 use super::summary::{Judged, Judgement, Summary};

@@ -96,7 +96,7 @@ fn link(run: &super::Run, dir: &Path) -> Link {
 }
 
 /// The way from a folder to a file as a relative reference (RFC 3986): `../../plain-del/…/report.html`.
-fn href(from: &Path, to: &Path) -> String {
+pub fn href(from: &Path, to: &Path) -> String {
     let absolute = |p: &Path| std::path::absolute(p).unwrap_or_else(|_| p.to_owned());
     let (from, to) = (absolute(from), absolute(to));
     let parts = |p: &PathBuf| -> Vec<String> {

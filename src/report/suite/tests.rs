@@ -137,7 +137,12 @@ fn hostile_text_stays_text_in_every_file() -> Result<(), Box<dyn std::error::Err
     render(&s, &[], dir.path())?;
     for name in ["summary.md", "junit.xml", "index.html"] {
         let text = std::fs::read_to_string(dir.path().join(name))?;
-        assert!(!text.contains("<script>"), "{name}: {text}");
+        // In Markdown a code span shows what is in it, whatever it is.
+        let outside: String = match name {
+            "summary.md" => text.replace("\\`", "").split('`').step_by(2).collect(),
+            _ => text.clone(),
+        };
+        assert!(!outside.contains("<script>"), "{name}: {text}");
         assert!(
             !text.contains('\u{202e}') && !text.contains('\u{1b}'),
             "{name}: {text}"
