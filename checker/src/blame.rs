@@ -3,7 +3,8 @@
 //! Owns the search for a cause. Must not know counts, expectations or how findings are kept. Causes go to
 //! `analysis` (exclusions) and to the check `ownership`.
 //!
-//! The rule. `service`: the key left a server by restart, flush, eviction, or before its time. `library` of a
+//! The rule. `service`: the key left a server by restart, flush, eviction, or before its time, or another node was
+//! promoted that did not have it. `library` of a
 //! client: it never had the key on a quorum (`truthful`), its command removed or overwrote another's key
 //! (`ownership`), or it counted an extension that no server applied (`continuity`). Otherwise the blame is
 //! unknown, and the exclusion stands under `service`.
@@ -31,6 +32,8 @@ pub(crate) struct Cause {
 pub(crate) enum Why {
     /// `victim`'s value left a node like this.
     Lost { victim: u32, how: How },
+    /// A node that did not have `victim`'s value was promoted and took `next`'s.
+    Promoted { victim: u32, next: u32 },
     /// `section` never had its value on a quorum, only on this many nodes at most.
     NeverHad { section: u32, nodes: usize },
     /// `section` counted an extension that the node never applied.
@@ -78,6 +81,9 @@ pub(crate) fn cause(f: &Facts, a: u32, b: u32) -> Cause {
     }
     let of_a = f.servers.stays(sa.key, sa.owner);
     let of_b = f.servers.stays(sb.key, sb.owner);
+    if let Some(found) = promoted(f, (a, &of_a), (b, &of_b)) {
+        return found;
+    }
     let mut best: Option<(u8, Cause)> = None;
     for x in &of_a {
         for y in of_b.iter().filter(|y| y.node == x.node) {
@@ -105,6 +111,29 @@ pub(crate) fn cause(f: &Facts, a: u32, b: u32) -> Cause {
     best.map(|b| b.1)
         .or_else(lone)
         .unwrap_or_else(Cause::unknown)
+}
+
+/// A node was promoted without the value of one of the two, and has the value of the other: either the first was never
+/// copied there, or it was granted by the old primary, which still took itself for one.
+fn promoted(f: &Facts, a: (u32, &[Stay]), b: (u32, &[Stay])) -> Option<Cause> {
+    let last = f.section(a.0).ret.max(f.section(b.0).ret);
+    for p in f.servers.promotions(0, last) {
+        let node = f.servers.at(p).node;
+        for ((victim, stays), (next, others)) in [(a, b), (b, a)] {
+            let has = others.iter().any(|x| x.node == node);
+            let elsewhere = stays.iter().any(|x| x.node != node);
+            if has && elsewhere && !may_have_had(f, victim, node) {
+                return Some(Cause {
+                    check: "service",
+                    blame: Blame::Service,
+                    why: Why::Promoted { victim, next },
+                    seen: Some(p),
+                    culprits: Vec::new(),
+                });
+            }
+        }
+    }
+    None
 }
 
 /// On one server, what took the first holder's value away before the second was granted explains the grant, though
@@ -139,7 +168,7 @@ fn loss_cause(f: &Facts, victim: u32, next: u32, loss: Loss) -> Cause {
             c
         }
         How::Deleted => deleted_cause(f, victim, loss, service),
-        How::Unseen => Cause {
+        How::Removed | How::Unseen => Cause {
             blame: Blame::Unknown,
             ..service
         },
@@ -167,7 +196,10 @@ fn expired_cause(f: &Facts, victim: u32, loss: Loss, service: Cause) -> Cause {
         let e = f.servers.at(*i);
         *i < loss.seen && e.node == expired.node && e.kind == SeenKind::Expire && e.owner == s.owner
     });
-    if shown.count() >= begun {
+    // A node that was promoted has what was copied to it in time: an extension that was not is the servers' loss.
+    let mut promotions = f.servers.promotions(s.ret, expired.at);
+    let promoted = promotions.any(|p| f.servers.at(p).node == expired.node);
+    if promoted || shown.count() >= begun {
         return service;
     }
     Cause {
@@ -325,6 +357,20 @@ pub(crate) fn because(f: &Facts, cause: &Cause, label: impl Fn(u32) -> String) -
             f.model().nodes,
             f.model().quorum
         ),
+        Why::Promoted { victim, next } => {
+            let whose = label(victim);
+            let since = seconds(event.map_or(0, |e| e.not_before));
+            let late = f.section(victim).inv >= at;
+            let other = label(next);
+            if late {
+                format!(
+                    "{node}, promoted between {since} and {when}, has {other}'s key, and {whose} was granted after \
+                     that by a node that still took itself for the primary"
+                )
+            } else {
+                format!("{node} was promoted between {since} and {when} without {whose}'s key, and granted {other}")
+            }
+        }
         Why::NotExtended { section } => {
             let who = label(section);
             format!(
@@ -374,6 +420,9 @@ pub(crate) fn because(f: &Facts, cause: &Cause, label: impl Fn(u32) -> String) -
                         "the release of {} deleted {whose}'s key on {node} at {when}",
                         by.join(" or ")
                     )
+                }
+                How::Removed => {
+                    format!("{whose}'s key was removed from the primary by {when}, as {node} shows, a replica then")
                 }
                 How::Unseen => {
                     format!("{whose}'s key was gone from {node} by {when}, and nothing shows how")

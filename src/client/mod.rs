@@ -18,6 +18,7 @@ pub mod builtin;
 mod env;
 pub mod errors;
 pub mod process;
+mod route;
 pub mod serve;
 mod signals;
 mod stdio;
