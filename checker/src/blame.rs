@@ -368,7 +368,9 @@ pub(crate) fn because(f: &Facts, cause: &Cause, label: impl Fn(u32) -> String) -
                      that by a node that still took itself for the primary"
                 )
             } else {
-                format!("{node} was promoted between {since} and {when} without {whose}'s key, and granted {other}")
+                format!(
+                    "{node} was promoted between {since} and {when} without {whose}'s key, and granted {other}"
+                )
             }
         }
         Why::NotExtended { section } => {
@@ -422,7 +424,9 @@ pub(crate) fn because(f: &Facts, cause: &Cause, label: impl Fn(u32) -> String) -
                     )
                 }
                 How::Removed => {
-                    format!("{whose}'s key was removed from the primary by {when}, as {node} shows, a replica then")
+                    format!(
+                        "{whose}'s key was removed from the primary by {when}, as {node} shows, a replica then"
+                    )
                 }
                 How::Unseen => {
                     format!("{whose}'s key was gone from {node} by {when}, and nothing shows how")

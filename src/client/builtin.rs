@@ -3,8 +3,8 @@
 //! Owns what each worker holds, and turns lock errors into codes of the published table. Must not know the algorithms
 //! (`lock`) or the lines (`serve`).
 use super::env::{Shared, WorkerEnv};
-use super::route::Route;
 use super::errors::{Op, definite, server_code};
+use super::route::Route;
 use super::serve::{Granted, Info, Refusal, UserLock, spawned};
 use super::wire::About;
 use crate::lock::{

@@ -267,12 +267,7 @@ impl Node {
     }
 }
 
-fn node_argv(
-    argv: &[String],
-    port: u16,
-    persistence: Persistence,
-    more: &[String],
-) -> Vec<String> {
+fn node_argv(argv: &[String], port: u16, persistence: Persistence, more: &[String]) -> Vec<String> {
     let own = [
         "--port",
         &port.to_string(),

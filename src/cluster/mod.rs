@@ -166,12 +166,12 @@ impl Cluster {
             Topology::Single | Topology::Independent => None,
         };
         let servers = match spec.backend {
-            Backend::Local => {
-                Servers::Local(Box::new(Local::start(&spec, nodes, layout.as_ref(), reaper).await?))
-            }
-            Backend::Docker => {
-                Servers::Docker(Box::new(Docker::start(&spec, nodes, layout.as_ref(), reaper).await?))
-            }
+            Backend::Local => Servers::Local(Box::new(
+                Local::start(&spec, nodes, layout.as_ref(), reaper).await?,
+            )),
+            Backend::Docker => Servers::Docker(Box::new(
+                Docker::start(&spec, nodes, layout.as_ref(), reaper).await?,
+            )),
         };
         let toxiproxy = match Toxiproxy::connect(servers.api()).await {
             Ok(toxiproxy) => toxiproxy,
@@ -207,7 +207,11 @@ impl Cluster {
             return Ok(());
         };
         // The Sentinels' own links are made once these run: where they listen is not known before.
-        for (from, to) in layout.links().into_iter().filter(|(_, to)| *to < layout.nodes()) {
+        for (from, to) in layout
+            .links()
+            .into_iter()
+            .filter(|(_, to)| *to < layout.nodes())
+        {
             self.connect_server(&layout, from, to).await?;
         }
         let direct = |s: std::ops::Range<usize>| s.map(|n| self.direct(n)).collect::<Vec<_>>();
@@ -224,7 +228,11 @@ impl Cluster {
             Servers::Local(l) => l.start_sentinels(&layout).await?,
             Servers::Docker(d) => d.start_sentinels(&layout).await?,
         }
-        for (from, to) in layout.links().into_iter().filter(|(_, to)| *to >= layout.nodes()) {
+        for (from, to) in layout
+            .links()
+            .into_iter()
+            .filter(|(_, to)| *to >= layout.nodes())
+        {
             self.connect_server(&layout, from, to).await?;
         }
         let sentinels: Vec<SocketAddr> = (layout.nodes()..layout.servers())
@@ -245,9 +253,7 @@ impl Cluster {
         let source = (0..layout.servers()).find(|s| layout.name(*s) == from);
         let (listen, upstream) = match &self.servers {
             Servers::Local(l) => (format!("127.0.0.1:{port}"), l.direct(to).to_string()),
-            Servers::Docker(d) => {
-                d.server_endpoints(source.unwrap_or(0), &layout.name(to), port)
-            }
+            Servers::Docker(d) => d.server_endpoints(source.unwrap_or(0), &layout.name(to), port),
         };
         let bound = self.toxiproxy.create(&name, &listen, &upstream).await?;
         let address = match &self.servers {

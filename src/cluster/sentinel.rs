@@ -140,7 +140,9 @@ impl Layout {
         if self.shared {
             return servers.map(|to| (SHARED.to_owned(), to)).collect();
         }
-        let pairs = servers.clone().flat_map(|a| servers.clone().map(move |b| (a, b)));
+        let pairs = servers
+            .clone()
+            .flat_map(|a| servers.clone().map(move |b| (a, b)));
         pairs
             .filter(|(from, to)| from != to && self.talks(*from, *to))
             .map(|(from, to)| (self.name(from), to))
@@ -156,7 +158,11 @@ impl Layout {
     ///
     /// # Errors
     /// Why they cannot be told from others.
-    pub(super) fn between(&self, one: &[usize], other: &[usize]) -> Result<Vec<ServerLink>, String> {
+    pub(super) fn between(
+        &self,
+        one: &[usize],
+        other: &[usize],
+    ) -> Result<Vec<ServerLink>, String> {
         if self.shared {
             let rest = (0..self.servers()).filter(|s| !one.contains(s));
             return match one {
@@ -197,16 +203,23 @@ pub(super) fn name(nodes: usize, server: usize) -> String {
 /// Wait until every replica follows the primary: a Sentinel that asks before looks for replicas only 10 s later.
 pub(super) async fn replicas_follow(replicas: &[SocketAddr]) -> Result<(), String> {
     let each = replicas.iter().map(|at| {
-        until(*at, "replication", |info| info.contains("master_link_status:up"))
+        until(*at, "replication", |info| {
+            info.contains("master_link_status:up")
+        })
     });
     try_join_all(each).await.map(drop)
 }
 
 /// Wait until every Sentinel knows all replicas and the other Sentinels.
-pub(super) async fn sentinels_agree(sentinels: &[SocketAddr], replicas: usize) -> Result<(), String> {
+pub(super) async fn sentinels_agree(
+    sentinels: &[SocketAddr],
+    replicas: usize,
+) -> Result<(), String> {
     let knows = format!("slaves={replicas},sentinels={SENTINELS}");
     let each = sentinels.iter().map(|at| {
-        until(*at, "sentinel", |info| info.contains(&knows) && info.contains("status=ok"))
+        until(*at, "sentinel", |info| {
+            info.contains(&knows) && info.contains("status=ok")
+        })
     });
     try_join_all(each).await.map(drop)
 }
@@ -220,7 +233,10 @@ async fn until(at: SocketAddr, section: &str, done: impl Fn(&str) -> bool) -> Re
             _ if began.elapsed() < CONVERGE => tokio::time::sleep(LOOK).await,
             Ok(info) => {
                 let line = info.lines().find(|l| l.starts_with("master"));
-                return Err(format!("after {CONVERGE:?} it says {}", line.unwrap_or(&info)));
+                return Err(format!(
+                    "after {CONVERGE:?} it says {}",
+                    line.unwrap_or(&info)
+                ));
             }
             Err(why) => return Err(why),
         }
@@ -243,26 +259,39 @@ mod tests {
         let all = layout(Backend::Docker).links();
         assert_eq!(all.len(), 6 + 9 + 6);
         assert!(all.contains(&("n2".to_owned(), 0)) && all.contains(&("s1".to_owned(), 4)));
-        assert!(!all.iter().any(|(from, to)| from.starts_with('n') && *to > 2));
+        assert!(
+            !all.iter()
+                .any(|(from, to)| from.starts_with('n') && *to > 2)
+        );
     }
 
     #[test]
     fn a_cut_goes_either_way_and_locally_only_around_one_server() {
         let docker = layout(Backend::Docker);
         let cut = docker.between(&[0], &[1, 2]).expect("apart");
-        let names: Vec<String> = cut.iter().map(|(f, t)| format!("{f}>{}", docker.name(*t))).collect();
+        let names: Vec<String> = cut
+            .iter()
+            .map(|(f, t)| format!("{f}>{}", docker.name(*t)))
+            .collect();
         assert_eq!(names, ["n1>n2", "n1>n3", "n2>n1", "n3>n1"]);
         let local = layout(Backend::Local);
         assert!(local.between(&[0], &[1, 2]).is_err());
         let all: Vec<usize> = (0..6).collect();
-        assert_eq!(local.between(&[0], &all), Ok(vec![("servers".to_owned(), 0)]));
+        assert_eq!(
+            local.between(&[0], &all),
+            Ok(vec![("servers".to_owned(), 0)])
+        );
     }
 
     #[test]
     fn the_first_node_is_the_primary_and_names_come_before_their_use() {
         let docker = layout(Backend::Docker);
         assert!(!docker.node_flags(0).contains(&"--replicaof".to_owned()));
-        assert!(docker.node_flags(1).ends_with(&["--replicaof", "toxi", "7001"].map(str::to_owned)));
+        assert!(
+            docker
+                .node_flags(1)
+                .ends_with(&["--replicaof", "toxi", "7001"].map(str::to_owned))
+        );
         let file = docker.sentinel_file(3, 26_379, "0.0.0.0");
         assert!(file.find("resolve-hostnames") < file.find("sentinel monitor"));
     }

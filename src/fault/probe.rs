@@ -3,6 +3,7 @@
 //! Owns the words on the wire of a probe. Must not know which fault asks.
 use super::World;
 use super::target::Link;
+use crate::cluster::Phase;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -10,6 +11,8 @@ use tokio::net::TcpStream;
 
 /// Longest wait for one probe's answer.
 pub(super) const ANSWER: Duration = Duration::from_millis(300);
+/// How long the end of another fault is waited for: no load is longer in practice.
+const OTHERS: Duration = Duration::from_secs(600);
 /// How long a proof is looked for before there is none.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -85,11 +88,18 @@ pub(super) async fn through(world: &World, link: &Link) -> Result<Through, Strin
     })
 }
 
-/// Waits until every link answers again.
+/// Waits until every link answers again; where its server is stopped or dead by another fault, that one ends first.
 pub(super) async fn all_answer(world: &World, links: &[Link]) -> super::Proof {
     let mut proofs = Vec::new();
     for link in links {
         let addr = address(world, link)?;
+        let began = Instant::now();
+        while world.cluster.node_state(link.node).await.phase != Phase::Running {
+            if began.elapsed() > OTHERS {
+                return Err(format!("{} leads to a server that is down", link.name));
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
         let took =
             retry(|| async { command(addr, "PING", ANSWER).await.map(|(_, took)| took) }).await?;
         proofs.push(format!(

@@ -105,7 +105,9 @@ async fn look(world: &World, last: Option<usize>) -> Look {
     let running = running(world).await;
     let up: Vec<usize> = sentinels(world).filter(|s| running.contains(s)).collect();
     if up.len() * 2 <= sentinels(world).len() {
-        return Look::Settled("no majority of the Sentinels runs: left to their own fault".to_owned());
+        return Look::Settled(
+            "no majority of the Sentinels runs: left to their own fault".to_owned(),
+        );
     }
     let words = words(world).await;
     let named = words.first().and_then(|w| w.primary);
@@ -216,7 +218,11 @@ mod tests {
             flags: flags.to_owned(),
         };
         assert!(word("master").calm());
-        for flags in ["master,s_down", "s_down,o_down,master", "master,failover_in_progress"] {
+        for flags in [
+            "master,s_down",
+            "s_down,o_down,master",
+            "master,failover_in_progress",
+        ] {
             assert!(!word(flags).calm(), "{flags}");
         }
     }

@@ -95,8 +95,13 @@ pub(super) async fn nodes(
 /// The servers that a word names now: by their role, or a node by its name.
 async fn servers(word: &str, world: &World) -> Result<Vec<usize>, String> {
     let numbered = |all: Vec<usize>, number: &str| {
-        let found = number.parse().ok().and_then(|n: usize| all.get(n.checked_sub(1)?).copied());
-        found.map(|s| vec![s]).ok_or_else(|| format!("there is no {word}"))
+        let found = number
+            .parse()
+            .ok()
+            .and_then(|n: usize| all.get(n.checked_sub(1)?).copied());
+        found
+            .map(|s| vec![s])
+            .ok_or_else(|| format!("there is no {word}"))
     };
     match word.split_once(':') {
         Some(("replica", n)) => return numbered(replication::replicas(world).await?, n),
@@ -125,7 +130,9 @@ async fn server_links(
     let other = servers(to, world).await?;
     if !is_server(from) && !from.starts_with('n') {
         let clients = clients(from, hold, world)?;
-        let each = clients.iter().flat_map(|c| other.iter().map(move |n| (c, *n)));
+        let each = clients
+            .iter()
+            .flat_map(|c| other.iter().map(move |n| (c, *n)));
         return Ok(each.map(|(c, n)| Link::new(world, c, n)).collect());
     }
     let one = servers(from, world).await?;
@@ -142,7 +149,10 @@ async fn server_links(
 
 /// As [`node_names`], for Sentinels too: `s1,s2`.
 pub(super) fn server_names(world: &World, servers: &[usize]) -> String {
-    let names: Vec<String> = servers.iter().map(|s| world.cluster.node_name(*s)).collect();
+    let names: Vec<String> = servers
+        .iter()
+        .map(|s| world.cluster.node_name(*s))
+        .collect();
     names.join(",")
 }
 
@@ -185,9 +195,7 @@ pub(super) async fn links(
     let clients = clients(&from, hold, world)?;
     Ok(clients
         .iter()
-        .flat_map(|c| {
-            nodes.iter().map(|n| Link::new(world, c, *n))
-        })
+        .flat_map(|c| nodes.iter().map(|n| Link::new(world, c, *n)))
         .collect())
 }
 

@@ -90,7 +90,11 @@ impl Queue {
     pub(super) fn doubt_last(&mut self, primary: bool) {
         if let Some(event) = self.events.back_mut() {
             self.waiting -= usize::from(event.waits());
-            event.own = if primary { Slot::Waiting } else { Slot::Done(None) };
+            event.own = if primary {
+                Slot::Waiting
+            } else {
+                Slot::Done(None)
+            };
             self.waiting += usize::from(event.waits());
         }
     }

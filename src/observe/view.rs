@@ -96,12 +96,7 @@ struct Role {
 }
 
 impl View {
-    pub(super) fn new(
-        shared: Rc<Shared>,
-        clock: Clock,
-        sink: Rc<dyn Sink>,
-        roles: bool,
-    ) -> Self {
+    pub(super) fn new(shared: Rc<Shared>, clock: Clock, sink: Rc<dyn Sink>, roles: bool) -> Self {
         let budget = Budget {
             left: Budget::MAX,
             at: 0,

@@ -440,7 +440,12 @@ fn numbered(texts: &mut Texts, number: &str, there: u32, what: &str, at: &At) ->
         let help = format!("there are {}, written as {}", count(there, what), {
             range(&format!("{what}:"), there)
         });
-        texts.problem(at, format!("no {what} `{number}`"), "no such server here", help);
+        texts.problem(
+            at,
+            format!("no {what} `{number}`"),
+            "no such server here",
+            help,
+        );
     }
     found
 }

@@ -3,12 +3,12 @@
 //! Owns the file's top level and the rules between its sections. Must not know how anything is run. A variant's keys
 //! replace the file's, key by key; its faults come after the file's, and one with the id of a file's fault takes that
 //! fault's place; `--set` comes last. `cli` hands the plans to `run`.
-use super::{LoadPlan, LockPlan, Plan};
 use super::error::PlanError;
 use super::fault::{self, World, id_of};
 use super::read::{Names, Section, keys_of, unknown_keys, unknown_name, wrong_type};
 use super::sections::{cluster, expect, load_plan, lock, resource};
 use super::tree::{self, At, Entry, Node, Table, Texts, Value};
+use super::{LoadPlan, LockPlan, Plan};
 use std::io::Read;
 use std::path::Path;
 use std::time::Duration;

@@ -127,11 +127,18 @@ fn sentinel(
     }
     if max_lag.is_some_and(|d| d.subsec_nanos() != 0) {
         let label = "the servers count in whole seconds";
-        texts.problem(&s.at("max_lag"), "`max_lag` is no whole number of seconds", label, None);
+        texts.problem(
+            &s.at("max_lag"),
+            "`max_lag` is no whole number of seconds",
+            label,
+            None,
+        );
     }
     Some((
         down_after.unwrap_or(500 * MS),
-        min_replicas.and_then(|n| u32::try_from(n).ok()).unwrap_or(0),
+        min_replicas
+            .and_then(|n| u32::try_from(n).ok())
+            .unwrap_or(0),
         max_lag.unwrap_or(10 * SECOND),
     ))
 }

@@ -82,9 +82,7 @@ fn report(f: &Facts, first: u32, second: u32, found: &mut Found) {
                 e.kind,
                 SeenKind::Restarted | SeenKind::Flushed | SeenKind::Promoted
             );
-            loses
-                && e.at >= x.inv
-                && e.not_before <= y.ret
+            loses && e.at >= x.inv && e.not_before <= y.ret
         });
     let blame = if lost.is_some() {
         Blame::Service

@@ -16,7 +16,13 @@ pub(super) struct Kitchen {
 }
 
 impl Kitchen {
-    pub(super) fn recipe(&self, name: &str, image: &Image, arguments: Vec<String>, ports: Vec<u16>) -> Recipe {
+    pub(super) fn recipe(
+        &self,
+        name: &str,
+        image: &Image,
+        arguments: Vec<String>,
+        ports: Vec<u16>,
+    ) -> Recipe {
         Recipe {
             name: format!("{}-{name}", self.network),
             image: image.name.clone(),
@@ -29,7 +35,13 @@ impl Kitchen {
         }
     }
 
-    pub(super) fn server(&self, name: &str, image: &Image, arguments: Vec<String>, port: u16) -> Recipe {
+    pub(super) fn server(
+        &self,
+        name: &str,
+        image: &Image,
+        arguments: Vec<String>,
+        port: u16,
+    ) -> Recipe {
         let mut recipe = self.recipe(name, image, arguments, vec![port]);
         if self.apart {
             recipe.network = self.own_network(name);

@@ -88,11 +88,28 @@ impl Docker {
         ];
         reaper.watch_docker();
         let mut under_way = UnderWay(Some(reaper));
-        let mut outcome =
-            Self::attempt(&engine, &images, spec, nodes, layout, reaper, spec.plan.reach).await;
+        let mut outcome = Self::attempt(
+            &engine,
+            &images,
+            spec,
+            nodes,
+            layout,
+            reaper,
+            spec.plan.reach,
+        )
+        .await;
         if spec.plan.reach == Reach::Auto && matches!(outcome, Ok(Started::OutOfReach)) {
             engine::sweep(&engine, &spec.run).await?;
-            outcome = Self::attempt(&engine, &images, spec, nodes, layout, reaper, Reach::Published).await;
+            outcome = Self::attempt(
+                &engine,
+                &images,
+                spec,
+                nodes,
+                layout,
+                reaper,
+                Reach::Published,
+            )
+            .await;
         }
         under_way.0 = None;
         match outcome {
@@ -141,7 +158,9 @@ impl Docker {
         };
         let servers = layout.map_or(nodes, Layout::servers);
         let apart: Vec<String> = layout.map_or_else(Vec::new, |l| {
-            (0..servers).map(|n| kitchen.own_network(&l.name(n))).collect()
+            (0..servers)
+                .map(|n| kitchen.own_network(&l.name(n)))
+                .collect()
         });
         network::make_all(engine, &apart, reaper).await?;
         let links = u16::try_from(spec.clients.len() * servers).unwrap_or(u16::MAX);
@@ -223,7 +242,11 @@ impl Docker {
 
     /// Where a server's link to another listens, in the source's own network, and where it connects to.
     pub(super) fn server_endpoints(&self, from: usize, to: &str, port: u16) -> (String, String) {
-        let own = if to.starts_with('s') { SENTINEL_PORT } else { PORT };
+        let own = if to.starts_with('s') {
+            SENTINEL_PORT
+        } else {
+            PORT
+        };
         let upstream = format!("{}-{to}:{own}", self.kitchen.network);
         (format!("{}:{port}", self.inside[from]), upstream)
     }
@@ -240,7 +263,15 @@ impl Docker {
             let file = layout.sentinel_file(server, SENTINEL_PORT, "0.0.0.0");
             let write = format!("printf %s \"$0\" >{SENTINEL_FILE} && exec \"$@\"");
             let program = image.program();
-            let words = ["sh", "-c", &write, &file, &program, SENTINEL_FILE, "--sentinel"];
+            let words = [
+                "sh",
+                "-c",
+                &write,
+                &file,
+                &program,
+                SENTINEL_FILE,
+                "--sentinel",
+            ];
             let words = words.map(str::to_owned).to_vec();
             let name = layout.name(server);
             let recipe = self.kitchen.server(&name, image, words, SENTINEL_PORT);
