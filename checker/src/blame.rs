@@ -122,7 +122,8 @@ fn promoted(f: &Facts, a: (u32, &[Stay]), b: (u32, &[Stay])) -> Option<Cause> {
         for ((victim, stays), (next, others)) in [(a, b), (b, a)] {
             let has = others.iter().any(|x| x.node == node);
             let elsewhere = stays.iter().any(|x| x.node != node);
-            if has && elsewhere && !may_have_had(f, victim, node) {
+            let gone = || !may_have_had(f, victim, node) || expired_before(f, p, stays);
+            if has && elsewhere && gone() {
                 return Some(Cause {
                     check: "service",
                     blame: Blame::Service,
@@ -134,6 +135,21 @@ fn promoted(f: &Facts, a: (u32, &[Stay]), b: (u32, &[Stay])) -> Option<Cause> {
         }
     }
     None
+}
+
+/// The value had been copied to the node, but was gone when that was looked at after its promotion, though no other
+/// node had lost it by then: its time to live there was not what the holder had been told.
+fn expired_before(f: &Facts, promotion: u32, stays: &[Stay]) -> bool {
+    let p = f.servers.at(promotion);
+    let lost = |x: &Stay| x.loss.map(|l| (l.how, f.servers.at(l.seen)));
+    let here = stays.iter().filter(|x| x.node == p.node).find_map(lost);
+    let gone = here.is_some_and(|(how, e)| how == How::Unseen && e.not_before >= p.not_before);
+    let elsewhere = stays.iter().filter(|x| x.node != p.node).filter_map(lost);
+    let taken = |(how, e): (How, &crate::servers::Seen)| {
+        let removed = matches!(how, How::Deleted | How::Overwritten | How::Evicted);
+        removed && e.not_before <= p.at
+    };
+    gone && !elsewhere.into_iter().any(taken)
 }
 
 /// On one server, what took the first holder's value away before the second was granted explains the grant, though

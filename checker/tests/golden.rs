@@ -114,6 +114,7 @@ const VIOLATED: &[(&str, &[&str])] = &[
     ("failover-unreplicated", &["service", "fencing"]),
     ("failover-two-primaries", &["service"]),
     ("failover-extension", &["service"]),
+    ("failover-extension-gone", &["service"]),
     ("replica-removed", &[]),
 ];
 

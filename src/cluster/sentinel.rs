@@ -57,7 +57,7 @@ impl Layout {
         let mut layout = Self {
             nodes,
             shared,
-            down_after: plan.down_after.unwrap_or(Duration::from_millis(500)),
+            down_after: plan.down_after.unwrap_or(Duration::from_secs(1)),
             min_replicas: plan.min_replicas.unwrap_or(0),
             max_lag: plan.max_lag.unwrap_or(Duration::from_secs(10)),
             announced: Vec::new(),

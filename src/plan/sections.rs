@@ -135,7 +135,7 @@ fn sentinel(
         );
     }
     Some((
-        down_after.unwrap_or(500 * MS),
+        down_after.unwrap_or(SECOND),
         min_replicas
             .and_then(|n| u32::try_from(n).ok())
             .unwrap_or(0),
