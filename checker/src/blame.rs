@@ -144,12 +144,12 @@ fn expired_before(f: &Facts, promotion: u32, stays: &[Stay]) -> bool {
     let lost = |x: &Stay| x.loss.map(|l| (l.how, f.servers.at(l.seen)));
     let here = stays.iter().filter(|x| x.node == p.node).find_map(lost);
     let gone = here.is_some_and(|(how, e)| how == How::Unseen && e.not_before >= p.not_before);
-    let elsewhere = stays.iter().filter(|x| x.node != p.node).filter_map(lost);
+    let mut elsewhere = stays.iter().filter(|x| x.node != p.node).filter_map(lost);
     let taken = |(how, e): (How, &crate::servers::Seen)| {
         let removed = matches!(how, How::Deleted | How::Overwritten | How::Evicted);
         removed && e.not_before <= p.at
     };
-    gone && !elsewhere.into_iter().any(taken)
+    gone && !elsewhere.any(taken)
 }
 
 /// On one server, what took the first holder's value away before the second was granted explains the grant, though
@@ -374,20 +374,7 @@ pub(crate) fn because(f: &Facts, cause: &Cause, label: impl Fn(u32) -> String) -
             f.model().quorum
         ),
         Why::Promoted { victim, next } => {
-            let whose = label(victim);
-            let since = seconds(event.map_or(0, |e| e.not_before));
-            let late = f.section(victim).inv >= at;
-            let other = label(next);
-            if late {
-                format!(
-                    "{node}, promoted between {since} and {when}, has {other}'s key, and {whose} was granted after \
-                     that by a node that still took itself for the primary"
-                )
-            } else {
-                format!(
-                    "{node} was promoted between {since} and {when} without {whose}'s key, and granted {other}"
-                )
-            }
+            promoted_words(f, cause, (victim, label(victim)), &label(next))
         }
         Why::NotExtended { section } => {
             let who = label(section);
@@ -450,4 +437,22 @@ pub(crate) fn because(f: &Facts, cause: &Cause, label: impl Fn(u32) -> String) -
             }
         }
     }
+}
+
+/// `n2 was promoted between 1.180 s and 1.190 s without A's key, and granted B`.
+fn promoted_words(f: &Facts, cause: &Cause, victim: (u32, String), next: &str) -> String {
+    let Some(event) = cause.seen.map(|i| f.servers.at(i)) else {
+        return format!("a node without {}'s key was promoted", victim.1);
+    };
+    let (node, whose) = (f.names.text(event.node), victim.1);
+    let (since, when) = (seconds(event.not_before), seconds(event.at));
+    if f.section(victim.0).inv >= event.at {
+        return format!(
+            "{node}, promoted between {since} and {when}, has {next}'s key, and {whose} was granted after that by a \
+             node that still took itself for the primary"
+        );
+    }
+    format!(
+        "{node} was promoted between {since} and {when} without {whose}'s key, and granted {next}"
+    )
 }

@@ -116,13 +116,7 @@ impl UserLock for Builtin {
             Some(_) => return Err(bad("option `connection` is `shared` or `worker`".into())),
         };
         let node_timeout = Duration::from_millis(init.node_timeout_ms.max(1));
-        let wait = match init.options.get("wait") {
-            None => 0,
-            Some(value) => value
-                .as_u64()
-                .and_then(|n| u32::try_from(n).ok())
-                .ok_or_else(|| bad("option `wait` is a number of replicas".into()))?,
-        };
+        let wait = replicas(&init.options)?;
         let route = Route::from_options(&init.options)?;
         let settings = Settings {
             ttl: Duration::from_millis(init.ttl_ms),
@@ -262,6 +256,17 @@ impl UserLock for Builtin {
             .record(worker, key)
             .is_some_and(|r| r.sure && r.until.is_none_or(|until| now < until)))
     }
+}
+
+/// The option `wait`: how many replicas a grant waits for.
+fn replicas(options: &serde_json::Map<String, serde_json::Value>) -> Result<u32, Refusal> {
+    let Some(value) = options.get("wait") else {
+        return Ok(0);
+    };
+    let number = value.as_u64().and_then(|n| u32::try_from(n).ok());
+    number.ok_or_else(|| {
+        Refusal::new("bad-request").because("option `wait` is a number of replicas".to_owned())
+    })
 }
 
 /// The published code of a lock's error.
