@@ -356,10 +356,8 @@ impl Cluster {
     /// # Panics
     /// When there is no such client or node.
     pub fn link(&self, client: &str, node: usize) -> SocketAddr {
-        match self.links[&(client.to_owned(), node)] {
-            Some(address) => address,
-            None => panic!("{client} is no client"),
-        }
+        let address = self.links[&(client.to_owned(), node)];
+        address.unwrap_or_else(|| panic!("{client} is no client"))
     }
 
     /// The listener of any link, if it is reached from here: those between servers are not where only published

@@ -105,17 +105,19 @@ impl Layout {
     /// started: what the Sentinels decided since is not kept in its settings, as with a container's fixed command.
     pub(super) fn node_flags(&self, node: usize) -> Vec<String> {
         let (host, port) = &self.announced[node];
-        let mut words = format!(
+        let (primary, primary_port) = &self.announced[0];
+        let follows = if node == 0 {
+            String::new()
+        } else {
+            format!(" --replicaof {primary} {primary_port}")
+        };
+        let words = format!(
             "--replica-announce-ip {host} --replica-announce-port {port} --repl-diskless-sync yes \
              --repl-diskless-sync-delay 0 --repl-ping-replica-period 1 --repl-timeout 5 --min-replicas-to-write {} \
-             --min-replicas-max-lag {}",
+             --min-replicas-max-lag {}{follows}",
             self.min_replicas,
             self.max_lag.as_secs(),
         );
-        if node > 0 {
-            let (host, port) = &self.announced[0];
-            words += &format!(" --replicaof {host} {port}");
-        }
         words.split(' ').map(str::to_owned).collect()
     }
 

@@ -437,9 +437,8 @@ fn sentinel_only(row: &KindInfo, target: &Target) -> bool {
 fn numbered(texts: &mut Texts, number: &str, there: u32, what: &str, at: &At) -> Option<u32> {
     let found = number.parse().ok().filter(|n| (1..=there).contains(n));
     if found.is_none() {
-        let help = format!("there are {}, written as {}", count(there, what), {
-            range(&format!("{what}:"), there)
-        });
+        let names = range(&format!("{what}:"), there);
+        let help = format!("there are {}, written as {names}", count(there, what));
         texts.problem(
             at,
             format!("no {what} `{number}`"),
