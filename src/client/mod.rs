@@ -20,6 +20,7 @@ pub mod conformance;
 mod env;
 pub mod errors;
 pub mod process;
+mod route;
 pub mod serve;
 mod signals;
 mod stdio;
