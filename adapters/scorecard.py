@@ -17,6 +17,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -66,7 +67,7 @@ CHECKS = [
 SCHEDULES = list(dict.fromkeys(check[1] for check in CHECKS))
 
 # What the checker says where the library offers nothing to judge.
-NOT_ASKED = re.compile("not asked|claims no validity|nothing was extended|no owner|owner is not told")
+NOT_ASKED = re.compile(r"not asked|claims no validity|nothing was extended|no extend of \d+ succeeded|tells? no owner")
 
 # Findings that stand in public: (part of the library's name, its version or "", check) -> where.
 KNOWN = [
@@ -94,7 +95,8 @@ def run(schedule, command):
         if out.returncode not in (0, 1, 2):
             # Set-up, not the lock: a machine that is too slow to shake hands is asked once more.
             why = next((l for l in out.stderr.splitlines() if l.startswith("error")), out.stderr[-300:])
-            found = {"seed": seed, "outcome": "not run", "why": why, "checks": {}}
+            # The page needs no path of this machine.
+            found = {"seed": seed, "outcome": "not run", "why": why.split("; ")[0], "checks": {}}
             continue
         folder = max((RESULTS / schedule).glob(f"2*-{seed}"), key=lambda p: p.stat().st_mtime)
         found = facts(folder, seed)
@@ -133,14 +135,22 @@ def minority(history):
 
 
 def about(command):
-    """What the adapter says of itself, from a handshake without servers to speak of."""
+    """What the adapter says of itself, in a handshake without a server to speak of."""
     line = {"id": 1, "op": "init", "nodes": ["127.0.0.1:1"], "ttl_ms": 2000, "prefix": "fp:", "retry_ms": 20,
             "node_timeout_ms": 100, "workers": 1, "options": {}}
-    text = json.dumps(line) + "\n" + json.dumps({"id": 2, "op": "close"}) + "\n"
     try:
-        out = subprocess.run(command, cwd=ROOT, input=text, capture_output=True, text=True, timeout=60)
-        return json.loads(out.stdout.splitlines()[0]).get("value", {})
-    except (OSError, ValueError, IndexError, subprocess.TimeoutExpired):
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True) as adapter:
+            adapter.stdin.write(json.dumps(line) + "\n")
+            adapter.stdin.flush()
+            # It ends when its standard input does; one that says nothing is ended.
+            timer = threading.Timer(60, adapter.kill)
+            timer.start()
+            answer = adapter.stdout.readline()
+            adapter.stdin.close()
+            timer.cancel()
+        return json.loads(answer).get("value", {})
+    except (OSError, ValueError):
         return {}
 
 
@@ -159,6 +169,8 @@ def cell(check, runs):
     valid = [name for name, result in seen if result["outcome"] == "valid"]
     if not valid and all(NOT_ASKED.search(result["why"]) for _, result in seen):
         return "–", "; ".join(result["why"] for _, result in seen)
+    if NOT_ASKED.search(found["why"]):
+        return "–", found["why"]
     # A run in which the fault did not bite, or the machine stood still, proves nothing good.
     if not valid or found["outcome"] == "unknown":
         return "unknown", found["why"] or "; ".join(f"`{n}`: {r['why']}" for n, r in seen if r["why"])
@@ -171,17 +183,12 @@ def card(name, servers, command):
         if servers == "one" and schedule.startswith("one-node"):
             continue
         runs[schedule] = run(schedule, command)
-    done = {"name": name, "servers": servers, "command": command, "about": versions(command, runs), "runs": runs,
+    done = {"name": name, "servers": servers, "command": command, "about": about(command), "runs": runs,
             "seconds": round(time.monotonic() - began)}
     folder = RESULTS / "cards"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.json").write_text(json.dumps(done, indent=1))
     return done
-
-
-def versions(command, runs):
-    """From a run's history, where the clients' handshake stands; else asked."""
-    return about(command)
 
 
 def public(done, check):
@@ -276,6 +283,10 @@ def main():
     if not args.command and (args.page or not args.library):
         files = [RESULTS / "cards" / f"{name}.json" for name, _, _ in LIBRARIES]
         cards = [json.loads(file.read_text()) for file in files if file.exists()]
+        # One that could not even be run without a fault has no row.
+        cards = [done for done in cards if done["runs"]["plain"]["checks"]]
+        for done in cards:
+            done["about"] = done["about"] or about(done["command"])
         PAGE.parent.mkdir(exist_ok=True)
         PAGE.write_text(page(cards))
         print(f"\n{len(cards)} libraries: {PAGE.relative_to(ROOT)}", file=sys.stderr)
