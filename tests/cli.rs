@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 const COMMANDS: &[&str] = &[
-    "run", "suite", "compare", "merge", "check", "doctor", "clean", "list", "schema",
+    "run", "suite", "compare", "merge", "predict", "check", "doctor", "clean", "list", "schema",
 ];
 
 fn golden(name: &str) -> String {
