@@ -188,7 +188,10 @@ fn systems(args: &Args) -> Result<Vec<System>, Exit> {
                 variant: None,
             };
             match plan::load(file, &over) {
-                Ok(plans) => systems.extend(plans.into_iter().map(|plan| system(plan, names))),
+                Ok(plans) => {
+                    let short = args.files.len() == 1 && plans.len() > 1;
+                    systems.extend(plans.into_iter().map(|plan| system(plan, names, short)));
+                }
                 // A lock that needs a quorum on one server: a combination that makes no sense.
                 Err(error) if points.len() > 1 => {
                     say::word(&format!(
@@ -235,10 +238,12 @@ fn systems(args: &Args) -> Result<Vec<System>, Exit> {
     Ok(systems)
 }
 
-/// A plan under the name of its combination, so that its results have a folder of their own.
-fn system(plan: Plan, names: &[String]) -> System {
+/// A plan under the name of its combination, so that its results have a folder of their own. Where all are variants of
+/// one file, the variant's name is enough.
+fn system(plan: Plan, names: &[String], short: bool) -> System {
     if names.is_empty() {
-        let label = campaign::name_of(&plan);
+        let whole = campaign::name_of(&plan);
+        let label = plan.variant.clone().filter(|_| short).unwrap_or(whole);
         return System { label, plan };
     }
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
@@ -366,7 +371,7 @@ impl<'a> Made<'a> {
         Self {
             comparison: Comparison {
                 fencepost: 1,
-                name: names.join(" against "),
+                name: format!("{}: {}", systems[0].plan.name, names.join(", ")),
                 seed: systems[0].plan.seed,
                 planned,
                 rule,
