@@ -2,6 +2,7 @@
 //!
 //! Owns arguments, help texts, exit codes and what is written where (data on stdout, words on stderr). Must not know
 //! how anything works.
+mod adapter;
 mod check;
 mod clean;
 mod compare;
@@ -63,6 +64,8 @@ enum Command {
     Doctor(doctor_command::Args),
     /// Remove what dead runs left behind: containers, networks, processes, folders.
     Clean(clean::Args),
+    /// Try an adapter of a lock library against the client protocol.
+    Adapter(adapter::Args),
     /// List locks, faults, topologies, checks or workloads.
     List(list::Args),
     /// Print the JSON schema of a file format.
@@ -122,6 +125,7 @@ pub fn main() -> ExitCode {
         Command::Report(args) => report::main(&args),
         Command::Doctor(args) => doctor_command::main(&args),
         Command::Clean(args) => clean::main(&args),
+        Command::Adapter(args) => adapter::main(&args),
         Command::List(args) => list::main(&args),
         Command::Schema(args) => schema::main(&args),
         Command::Client(rest) => return crate::client::builtin::main(rest.words),
