@@ -5,8 +5,10 @@ use super::world::Step;
 use super::{Fault, World, resolve};
 use crate::plan::{FaultKind, When};
 use crate::run::board::{Hit, Hold, Scope};
+use crate::run::streams;
 use fencepost_checker::event::phase;
 use rand::Rng;
+use rand_xoshiro::Xoshiro256PlusPlus;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
@@ -33,6 +35,10 @@ struct Planned {
     /// The load is over.
     over: watch::Receiver<bool>,
     load_began: Instant,
+    /// Gaps between one's own windows, from a stream of its own: another fault's draws do not move them.
+    gaps: Xoshiro256PlusPlus,
+    /// When the next of them begins by plan, however long the last took to heal.
+    due: Instant,
 }
 
 impl Nemesis {
@@ -61,6 +67,8 @@ impl Nemesis {
                 bitten: bitten[fault.id.as_str()].clone(),
                 over: over.subscribe(),
                 load_began,
+                gaps: streams::stream(world.plan.seed, &format!("fault {}", fault.id)),
+                due: load_began,
             };
             tokio::task::spawn_local(planned.live())
         });
@@ -115,6 +123,8 @@ impl Planned {
             if !repeats {
                 return;
             }
+            let plan = &self.world.plan.faults[self.number as usize];
+            self.due += plan.length.or(plan.down).unwrap_or_default();
         }
         if !fired {
             self.step(
@@ -131,13 +141,15 @@ impl Planned {
         let mut over = self.over.clone();
         let ends = over.wait_for(|over| *over);
         let when = &world.plan.faults[self.number as usize].when;
+        if let When::Every(mean) = when {
+            let uniform: f64 = self.gaps.random();
+            self.due += mean.mul_f64(-(1.0 - uniform).ln());
+        }
+        let due = self.due;
         let comes = async {
             match when {
                 When::At(at) => tokio::time::sleep_until(self.load_began + *at).await,
-                When::Every(mean) => {
-                    let uniform: f64 = world.random.borrow_mut().random();
-                    tokio::time::sleep(mean.mul_f64(-(1.0 - uniform).ln())).await;
-                }
+                When::Every(_) => tokio::time::sleep_until(due).await,
                 When::On(_) => {
                     let Some(trigger) = &mut self.trigger else {
                         return std::future::pending().await;

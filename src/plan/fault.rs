@@ -2,6 +2,7 @@
 //!
 //! Owns kinds, their keys and targets, and that each names something that is there; times and triggers are in
 //! `moment`. Must not know how a fault is injected. Gives [`FaultPlan`]s to `file`.
+use super::each;
 use super::kinds::{COMMON_KEYS, KindInfo, form, kinds};
 use super::names::nearest;
 use super::read::{Names, Section, unknown_keys, unknown_name, wrong_type};
@@ -33,9 +34,17 @@ pub fn read(texts: &mut Texts, entry: Option<&Entry>, world: &World<'_>) -> Vec<
         wrong_type(texts, "fault", &entry.node, "an array of tables", hint);
         return Vec::new();
     };
-    let ids: Vec<String> = items.iter().enumerate().map(|(i, n)| id_of(i, n)).collect();
+    let items = each::expand(items, world.cluster.nodes, world.clients, id_of);
+    let ids = items
+        .iter()
+        .enumerate()
+        .map(|(i, item)| id_of(i, &item.node));
+    let ids: Vec<String> = ids.collect();
     let mut plans = Vec::new();
-    for (index, node) in items.iter().enumerate() {
+    for (index, each::Item { node, copy }) in items.iter().enumerate() {
+        if *copy && texts.any_problem() {
+            continue;
+        }
         let Value::Table(table) = &node.value else {
             wrong_type(texts, "fault", node, "a table", None);
             continue;
@@ -299,8 +308,10 @@ impl One<'_> {
                 "waiter",
                 "client:c1",
                 "clients",
+                "each-client",
                 "node:1",
                 "nodes",
+                "each-node",
                 "quorum-edge",
                 "primary",
                 "replica:1",

@@ -8,6 +8,7 @@
 //!                                        `-error-> every mistake at its place
 //! ```
 pub mod duration;
+pub mod each;
 mod error;
 mod fault;
 mod file;
