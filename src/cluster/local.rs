@@ -2,7 +2,8 @@
 //!
 //! Owns spawning, signalling and reaping. Must not know Toxiproxy's API or clients. Servers listen on 127.0.0.1 only.
 use super::error::ClusterError;
-use super::{NodeState, Phase, READY, probe, server_flags, tools};
+use super::shim::Shim;
+use super::{NodeState, Phase, READY, Spec, probe, server_flags, tools};
 use crate::plan::{Persistence, RestartData};
 use crate::reaper::{Reaper, procs};
 use futures_util::future::try_join_all;
@@ -33,6 +34,8 @@ struct Node {
     folder: PathBuf,
     argv: Vec<String>,
     persistence: Persistence,
+    /// What its environment holds beside the usual.
+    variables: Vec<(String, String)>,
     reaper: Reaper,
     address: SocketAddr,
     server: RefCell<Server>,
@@ -49,18 +52,18 @@ struct Server {
 
 impl Local {
     pub(super) async fn start(
-        dir: &Path,
+        spec: &Spec,
         count: usize,
-        persistence: Persistence,
-        command: &[String],
+        shims: &[Shim],
         reaper: &Reaper,
     ) -> Result<Self, ClusterError> {
-        let argv = tools::server(command)?;
+        let dir = &*spec.dir;
+        let argv = tools::server(&spec.command)?;
         let program = tools::toxiproxy()?;
         reaper.watch_program(Path::new(&argv[0]));
         reaper.watch_program(&program);
         let nodes =
-            try_join_all((0..count).map(|n| Node::start(n, dir, &argv, persistence, reaper)));
+            try_join_all((0..count).map(|n| Node::start(n, spec, &argv, shims.get(n), reaper)));
         let toxiproxy = start_toxiproxy(dir, &program, reaper);
         let (nodes, (toxiproxy, api)) = futures_util::future::try_join(nodes, toxiproxy).await?;
         Ok(Self {
@@ -152,13 +155,15 @@ pub(super) fn state_of(pid: i32, start: u64) -> NodeState {
 impl Node {
     async fn start(
         index: usize,
-        dir: &Path,
+        spec: &Spec,
         argv: &[String],
-        persistence: Persistence,
+        shim: Option<&Shim>,
         reaper: &Reaper,
     ) -> Result<Self, ClusterError> {
         let name = format!("n{}", index + 1);
-        let folder = dir.join(&name);
+        let folder = spec.dir.join(&name);
+        let persistence = spec.plan.persistence;
+        let variables = shim.map(Shim::variables).unwrap_or_default();
         make_dir(&folder.join("data"))?;
         let mut tries = 0;
         loop {
@@ -166,8 +171,8 @@ impl Node {
             let port = tools::free_port(&name)?;
             let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
             let argv = node_argv(argv, port, persistence);
-            let mut server =
-                Server::spawn(&argv, &folder.join("data"), &folder.join("log"), reaper)?;
+            let (data, log) = (folder.join("data"), folder.join("log"));
+            let mut server = Server::spawn(&argv, &data, &log, &variables, reaper)?;
             match server.ready(&name, address, true).await {
                 Ok(()) => {
                     return Ok(Self {
@@ -175,6 +180,7 @@ impl Node {
                         folder,
                         argv,
                         persistence,
+                        variables,
                         reaper: reaper.clone(),
                         address,
                         server: RefCell::new(server),
@@ -204,8 +210,8 @@ impl Node {
         } else if self.persistence == Persistence::None {
             tracing::debug!("{} keeps an empty folder: it persists nothing", self.name);
         }
-        let mut server =
-            Server::spawn(&self.argv, &folder, &self.folder.join("log"), &self.reaper)?;
+        let log = self.folder.join("log");
+        let mut server = Server::spawn(&self.argv, &folder, &log, &self.variables, &self.reaper)?;
         let ready = server.ready(&self.name, self.address, true).await;
         // In place even when it is not ready: then it can still be looked at, killed and started again.
         self.server.replace(server);
@@ -272,7 +278,7 @@ async fn start_toxiproxy(
             port.to_string(),
         ];
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let mut server = Server::spawn(&argv, &folder, &folder.join("log"), reaper)?;
+        let mut server = Server::spawn(&argv, &folder, &folder.join("log"), &[], reaper)?;
         match server.ready("toxiproxy", address, false).await {
             Ok(()) => return Ok((server, address)),
             Err(_) if tries < PORT_TRIES && server.port_was_taken() => {}
@@ -286,6 +292,7 @@ impl Server {
         argv: &[String],
         folder: &Path,
         log: &Path,
+        variables: &[(String, String)],
         reaper: &Reaper,
     ) -> Result<Self, ClusterError> {
         let out = OpenOptions::new().create(true).append(true).open(log);
@@ -300,6 +307,7 @@ impl Server {
             .envs(kept)
             // At its default Toxiproxy writes several lines a connection.
             .env("LOG_LEVEL", "error")
+            .envs(variables.iter().map(|(name, value)| (name, value)))
             .process_group(0)
             .stdin(Stdio::null())
             .stdout(out)

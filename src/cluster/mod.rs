@@ -17,6 +17,7 @@
 //! | [`docker`] | servers as containers in a network of their own |
 //! | [`toxiproxy`] | the one file that talks to Toxiproxy |
 //! | [`toxic`] | toxics and Toxiproxy's errors, as types |
+//! | [`shim`] | clocks and syncs of processes, by a preloaded library |
 //! | [`probe`] | PING and INFO, the proof of readiness |
 //! | [`tools`] | programs and ports of this machine |
 //! | [`error`] | [`ClusterError`] |
@@ -24,6 +25,7 @@ mod docker;
 pub mod error;
 mod local;
 pub mod probe;
+pub mod shim;
 mod tools;
 pub mod toxic;
 pub mod toxiproxy;
@@ -39,6 +41,7 @@ use docker::Docker;
 use futures_util::future::try_join_all;
 use local::Local;
 use nix::sys::signal::Signal;
+use shim::Shim;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -130,6 +133,15 @@ pub enum Phase {
     Dead,
 }
 
+/// A network namespace of a node's own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Namespace {
+    /// A process in it, in this host's numbering.
+    pub pid: i32,
+    /// Toxiproxy's address, as seen from there.
+    pub toxiproxy: std::net::IpAddr,
+}
+
 enum Servers {
     Local(Local),
     Docker(Box<Docker>),
@@ -140,6 +152,8 @@ pub struct Cluster {
     servers: Servers,
     nodes: usize,
     links: BTreeMap<(String, usize), SocketAddr>,
+    /// One a node, where the plan needs them.
+    shims: Vec<Shim>,
     toxiproxy: Toxiproxy,
     versions: BTreeMap<String, String>,
 }
@@ -154,15 +168,14 @@ impl Cluster {
             Topology::Single => 1,
             Topology::Independent => spec.plan.nodes.max(1) as usize,
         };
+        let count = if spec.plan.shim { nodes } else { 0 };
+        let shims: Vec<Shim> = (0..count)
+            .map(|n| Shim::create(&spec.dir.join(format!("n{}-shim", n + 1))))
+            .collect::<Result<_, _>>()?;
         let servers = match spec.backend {
-            Backend::Local => {
-                let persistence = spec.plan.persistence;
-                Servers::Local(
-                    Local::start(&spec.dir, nodes, persistence, &spec.command, reaper).await?,
-                )
-            }
+            Backend::Local => Servers::Local(Local::start(&spec, nodes, &shims, reaper).await?),
             Backend::Docker => {
-                Servers::Docker(Box::new(Docker::start(&spec, nodes, reaper).await?))
+                Servers::Docker(Box::new(Docker::start(&spec, nodes, &shims, reaper).await?))
             }
         };
         let toxiproxy = match Toxiproxy::connect(servers.api()).await {
@@ -176,6 +189,7 @@ impl Cluster {
             servers,
             nodes,
             links: BTreeMap::new(),
+            shims,
             toxiproxy,
             versions: BTreeMap::new(),
         };
@@ -272,6 +286,26 @@ impl Cluster {
         match &self.servers {
             Servers::Local(_) => "signal",
             Servers::Docker(d) => d.route(node),
+        }
+    }
+
+    /// The shim of a node; none: it was started without.
+    pub fn shim(&self, node: usize) -> Option<&Shim> {
+        self.shims.get(node)
+    }
+
+    /// Where a node's packets can be filtered.
+    ///
+    /// # Errors
+    /// [`ClusterError::NoNamespace`] with the reason, [`ClusterError::NoNode`].
+    pub fn namespace(&self, n: usize) -> Result<Namespace, ClusterError> {
+        self.exists(n)?;
+        match &self.servers {
+            Servers::Local(_) => Err(ClusterError::NoNamespace {
+                node: self.node_name(n),
+                why: "servers of the local backend share this machine's network",
+            }),
+            Servers::Docker(d) => d.namespace(n),
         }
     }
 
@@ -432,6 +466,7 @@ fn server_flags(persistence: Persistence) -> Vec<String> {
     flags.extend(match persistence {
         Persistence::None => ["--appendonly", "no"].as_slice(),
         Persistence::Aof => &["--appendonly", "yes", "--appendfsync", "everysec"],
+        Persistence::AofAlways => &["--appendonly", "yes", "--appendfsync", "always"],
     });
     flags.into_iter().map(str::to_owned).collect()
 }

@@ -10,7 +10,8 @@ mod container;
 mod image;
 
 use super::error::ClusterError;
-use super::{NodeState, Phase, READY, Spec, local, probe, server_flags};
+use super::shim::Shim;
+use super::{Namespace, NodeState, Phase, READY, Spec, local, probe, server_flags};
 use crate::plan::{Persistence, Reach, RestartData};
 use crate::reaper::{Reaper, engine};
 use bollard::Docker as Engine;
@@ -67,6 +68,7 @@ impl Docker {
     pub(super) async fn start(
         spec: &Spec,
         nodes: usize,
+        shims: &[Shim],
         reaper: &Reaper,
     ) -> Result<Self, ClusterError> {
         let engine = engine::connect().await?;
@@ -76,11 +78,20 @@ impl Docker {
         ];
         reaper.watch_docker();
         let mut under_way = UnderWay(Some(reaper));
-        let mut outcome =
-            Self::attempt(&engine, &images, spec, nodes, reaper, spec.plan.reach).await;
+        let mut outcome = Self::attempt(
+            &engine,
+            &images,
+            spec,
+            (nodes, shims),
+            reaper,
+            spec.plan.reach,
+        )
+        .await;
         if spec.plan.reach == Reach::Auto && matches!(outcome, Ok(Started::OutOfReach)) {
             engine::sweep(&engine, &spec.run).await?;
-            outcome = Self::attempt(&engine, &images, spec, nodes, reaper, Reach::Published).await;
+            let published = Reach::Published;
+            outcome =
+                Self::attempt(&engine, &images, spec, (nodes, shims), reaper, published).await;
         }
         under_way.0 = None;
         match outcome {
@@ -109,7 +120,7 @@ impl Docker {
         engine: &Engine,
         images: &[Image; 2],
         spec: &Spec,
-        nodes: usize,
+        (nodes, shims): (usize, &[Shim]),
         reaper: &Reaper,
         reach: Reach,
     ) -> Result<Started, ClusterError> {
@@ -129,6 +140,7 @@ impl Docker {
             labels: reaper.labels(),
             ports,
             publish: published,
+            shim: None,
         };
         let links = u16::try_from(spec.clients.len() * nodes).unwrap_or(u16::MAX);
         let ports = std::iter::once(API).chain((0..links).map(|l| LINKS.saturating_add(l)));
@@ -136,12 +148,9 @@ impl Docker {
         let toxiproxy = recipe("toxiproxy", &images[1], flags.to_vec(), ports.collect());
         let each = (0..nodes).map(|n| {
             let name = format!("n{}", n + 1);
-            let recipe = recipe(
-                &name,
-                &images[0],
-                node_flags(spec.plan.persistence),
-                vec![PORT],
-            );
+            let flags = node_flags(spec.plan.persistence);
+            let mut recipe = recipe(&name, &images[0], flags, vec![PORT]);
+            recipe.shim = shims.get(n).map(|s| s.folder().to_owned());
             Node::start(engine, name, recipe)
         });
         let toxiproxy = async {
@@ -229,6 +238,20 @@ impl Docker {
             Some(_) => "signal",
             None => "engine",
         }
+    }
+
+    pub(super) fn namespace(&self, n: usize) -> Result<Namespace, ClusterError> {
+        let node = &self.nodes[n];
+        let no = |why| ClusterError::NoNamespace {
+            node: node.name.clone(),
+            why,
+        };
+        let pid = node
+            .fast()
+            .ok_or_else(|| no("its process is not one of this host's, or not ours to touch"))?;
+        let toxiproxy = self.toxiproxy.ip;
+        let toxiproxy = toxiproxy.ok_or_else(|| no("Toxiproxy has no address in its network"))?;
+        Ok(Namespace { pid, toxiproxy })
     }
 
     pub(super) fn versions(&self) -> BTreeMap<String, String> {
