@@ -67,8 +67,8 @@ const SAMPLES: &[(&str, &str)] = &[
     ("client-kill", "target = 'client:c4'"),
 ];
 
-/// Kinds with a test of their own, and where.
-const ELSEWHERE: &[&str] = &["packet-loss"];
+/// Kinds that not every backend or topology knows: `packet-loss` is below, `failover` needs Sentinels (tests/sentinel.rs).
+const ELSEWHERE: &[&str] = &["packet-loss", "failover"];
 
 /// Time between two faults, so that none disturbs another's proof.
 const APART_MS: usize = 700;

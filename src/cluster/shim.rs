@@ -68,11 +68,6 @@ impl Shim {
         })
     }
 
-    /// The folder, to be mounted at `/fencepost` in a container.
-    pub(super) fn folder(&self) -> &Path {
-        &self.folder
-    }
-
     /// The environment that makes a process of this machine take the shim.
     pub fn variables(&self) -> Vec<(String, String)> {
         variables(&self.folder)
@@ -145,6 +140,16 @@ impl Shim {
         self.page.read_exact_at(&mut bytes, at)?;
         Ok(u64::from_le_bytes(bytes))
     }
+}
+
+/// Where the shim of a server is, in the run's scratch folder.
+pub(super) fn folder(dir: &Path, server: &str) -> PathBuf {
+    dir.join(format!("{server}-shim"))
+}
+
+/// As [`folder`], where one was made: servers are started with it.
+pub(super) fn made(dir: &Path, server: &str) -> Option<PathBuf> {
+    Some(folder(dir, server)).filter(|f| f.is_dir())
 }
 
 /// The environment with shim and page in `folder`, as the process sees it.

@@ -11,6 +11,7 @@ mod client_clock;
 mod client_kill;
 mod client_pause;
 mod cripple;
+mod failover;
 mod latency;
 mod limit_data;
 mod links;
@@ -32,6 +33,7 @@ mod packet_loss;
 mod partition;
 mod pipe;
 mod probe;
+mod replication;
 mod resource_delay;
 mod slicer;
 mod slow_close;
@@ -129,9 +131,12 @@ async fn resolve(
         )),
         FaultKind::SlowWork => Box::new(slow_work::SlowWork::new(plan, hold, world)?),
         FaultKind::NodePause => Box::new(node_pause::NodePause::new(
+            plan,
             target::nodes(plan, hold, world).await?,
+            world,
         )),
         FaultKind::NodeKill => Box::new(node_kill::NodeKill::new(
+            plan,
             target::nodes(plan, hold, world).await?,
         )),
         FaultKind::NodeRestart => Box::new(node_restart::NodeRestart::new(
@@ -150,6 +155,9 @@ async fn resolve(
             plan,
             target::links(plan, hold, world).await?,
         )),
+        FaultKind::Failover => {
+            Box::new(failover::Failover::new(replication::primary(world).await?))
+        }
         FaultKind::ResourceDelay => Box::new(resource_delay::ResourceDelay::new(
             plan,
             target::client(plan, hold, world)?,

@@ -2,7 +2,6 @@
 //! namespace, entered by nsenter. The observer does not come by way of Toxiproxy, and so is spared.
 //!
 //! Proof: of a batch of PINGs through the links some come a retransmission late; after healing none does.
-use super::target::Link;
 use super::{Fault, Proof, World, probe};
 use crate::cluster::Namespace;
 use crate::plan::{Direction, FaultPlan};
@@ -75,12 +74,11 @@ impl PacketLoss {
             .iter()
             .map(|slot| slot.name.clone())
             .collect();
-        let links = (0..BATCH).map(|n| Link {
-            client: clients[n % clients.len()].clone(),
-            node,
+        let addresses = (0..BATCH).map(|n| {
+            let client = &clients[n % clients.len()];
+            world.cluster.link(client, node)
         });
-        let pings = links.map(|link| async move {
-            let addr = world.cluster.link(&link.client, link.node);
+        let pings = addresses.map(|addr| async move {
             let outcome = probe::command(addr, "PING", DEADLINE).await;
             outcome.map_or(DEADLINE, |(_, took)| took)
         });

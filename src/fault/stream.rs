@@ -24,7 +24,7 @@ pub(super) async fn echo(
     bytes: usize,
     deadline: Duration,
 ) -> Result<Echo, String> {
-    let addr = world.cluster.link(&link.client, link.node);
+    let addr = super::probe::address(world, link)?;
     let answer = format!("${bytes}\r\n").len() + bytes + 2;
     let talk = async {
         let mut stream = TcpStream::connect(addr).await?;
@@ -60,7 +60,7 @@ pub(super) async fn end(
     link: &Link,
     deadline: Duration,
 ) -> Result<Duration, String> {
-    let addr = world.cluster.link(&link.client, link.node);
+    let addr = super::probe::address(world, link)?;
     let talk = async {
         let mut stream = TcpStream::connect(addr).await?;
         stream.write_all(b"QUIT\r\n").await?;
