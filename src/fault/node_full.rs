@@ -21,15 +21,12 @@ pub(super) async fn limit(
     bytes: u64,
     policy: &str,
 ) -> Result<(), String> {
-    let set = [
-        "CONFIG",
-        "SET",
-        "maxmemory-policy",
-        policy,
-        "maxmemory",
-        &bytes.to_string(),
-    ];
-    ask::node(world, node, &set).await.map(|_| ())
+    let set = async |name: &str, value: &str| {
+        ask::node(world, node, &["CONFIG", "SET", name, value]).await
+    };
+    set("maxmemory-policy", policy).await?;
+    set("maxmemory", &bytes.to_string()).await?;
+    Ok(())
 }
 
 #[async_trait(?Send)]
