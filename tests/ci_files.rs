@@ -1,7 +1,7 @@
 //! The files that other machines read: `junit.xml` against its schema, the GitHub action step by step, the Kubernetes
 //! manifest against Kubernetes' own schemas and as processes side by side.
 //!
-//! What cannot be had (`xmllint`, PyPI) is told as skipped, and fails where CI demands everything.
+//! What cannot be had (`xmllint`, `PyPI`) is told as skipped, and fails where CI demands everything.
 mod harness;
 
 use harness::{alone, lacking, run, say};

@@ -386,55 +386,66 @@ pub(crate) fn because(f: &Facts, cause: &Cause, label: impl Fn(u32) -> String) -
             let who = label(section);
             format!("{who}'s own extension deleted {who}'s key on {node} at {when}")
         }
-        Why::Lost { victim, how } => {
-            let whose = label(victim);
-            match how {
-                How::Restarted => {
-                    let since = seconds(event.map_or(0, |e| e.not_before));
-                    format!("{node} restarted without {whose}'s key between {since} and {when}")
-                }
-                How::Flushed => format!("{node} was flushed at {when}, with {whose}'s key"),
-                How::Evicted => format!("{node} evicted {whose}'s key at {when}"),
-                How::Expired => {
-                    let end = f.section(victim).promise_end;
-                    let early = if end == NEVER {
-                        "though it has no lease".to_owned()
-                    } else {
-                        format!(
-                            "{} before the end of {whose}'s promise",
-                            length(end.saturating_sub(at))
-                        )
-                    };
-                    format!("{node} expired {whose}'s key at {when}, {early}")
-                }
-                How::Overwritten => {
-                    let by = cause
-                        .culprits
-                        .first()
-                        .map_or_else(|| "a SET".to_owned(), |c| format!("{}'s SET", label(*c)));
-                    format!("{by} overwrote {whose}'s key on {node} at {when}")
-                }
-                How::Deleted if cause.culprits.is_empty() => {
-                    format!(
-                        "{whose}'s key was deleted on {node} at {when}, while no release was under way"
-                    )
-                }
-                How::Deleted => {
-                    let by: Vec<String> = cause.culprits.iter().map(|c| label(*c)).collect();
-                    format!(
-                        "the release of {} deleted {whose}'s key on {node} at {when}",
-                        by.join(" or ")
-                    )
-                }
-                How::Removed => {
-                    format!(
-                        "{whose}'s key was removed from the primary by {when}, as {node} shows, a replica then"
-                    )
-                }
-                How::Unseen => {
-                    format!("{whose}'s key was gone from {node} by {when}, and nothing shows how")
-                }
-            }
+        Why::Lost { victim, how } => lost_words(f, cause, victim, how, label),
+    }
+}
+
+/// How a key was lost: `n3 restarted without A's key between 1.180 s and 1.190 s`.
+fn lost_words(
+    f: &Facts,
+    cause: &Cause,
+    victim: u32,
+    how: How,
+    label: impl Fn(u32) -> String,
+) -> String {
+    let event = cause.seen.map(|i| f.servers.at(i));
+    let node = event.map_or("a node", |e| f.names.text(e.node));
+    let at = event.map_or(0, |e| e.at);
+    let when = seconds(at);
+    let whose = label(victim);
+    match how {
+        How::Restarted => {
+            let since = seconds(event.map_or(0, |e| e.not_before));
+            format!("{node} restarted without {whose}'s key between {since} and {when}")
+        }
+        How::Flushed => format!("{node} was flushed at {when}, with {whose}'s key"),
+        How::Evicted => format!("{node} evicted {whose}'s key at {when}"),
+        How::Expired => {
+            let end = f.section(victim).promise_end;
+            let early = if end == NEVER {
+                "though it has no lease".to_owned()
+            } else {
+                format!(
+                    "{} before the end of {whose}'s promise",
+                    length(end.saturating_sub(at))
+                )
+            };
+            format!("{node} expired {whose}'s key at {when}, {early}")
+        }
+        How::Overwritten => {
+            let by = cause
+                .culprits
+                .first()
+                .map_or_else(|| "a SET".to_owned(), |c| format!("{}'s SET", label(*c)));
+            format!("{by} overwrote {whose}'s key on {node} at {when}")
+        }
+        How::Deleted if cause.culprits.is_empty() => {
+            format!("{whose}'s key was deleted on {node} at {when}, while no release was under way")
+        }
+        How::Deleted => {
+            let by: Vec<String> = cause.culprits.iter().map(|c| label(*c)).collect();
+            format!(
+                "the release of {} deleted {whose}'s key on {node} at {when}",
+                by.join(" or ")
+            )
+        }
+        How::Removed => {
+            format!(
+                "{whose}'s key was removed from the primary by {when}, as {node} shows, a replica then"
+            )
+        }
+        How::Unseen => {
+            format!("{whose}'s key was gone from {node} by {when}, and nothing shows how")
         }
     }
 }

@@ -81,7 +81,6 @@ fn key(section: &str, key: &str) -> Value {
         ("cluster", "reach") => {
             json!({ "enum": ["auto", "container", "published"], "default": "auto" })
         }
-        ("cluster", "down_after" | "max_lag") => duration,
         ("cluster", "min_replicas") => json!({ "type": "integer", "minimum": 0, "maximum": 14 }),
         ("lock", "wait") => json!({ "type": "integer", "minimum": 0, "maximum": 14, "default": 0 }),
         ("lock", "name") => json!({ "enum": LOCKS.iter().map(|l| l.name).collect::<Vec<_>>() }),
@@ -117,7 +116,7 @@ fn key(section: &str, key: &str) -> Value {
         ("resource", "fence") => {
             json!({ "enum": ["none", "write", "first-access"], "default": "none" })
         }
-        ("lock" | "load", _) => duration,
+        ("cluster", "down_after" | "max_lag") | ("lock" | "load", _) => duration,
         _ => json!({ "type": "string" }),
     }
 }
