@@ -143,17 +143,9 @@ async fn resolve(
             plan,
             target::nodes(plan, hold, world).await?,
         )),
-        FaultKind::Partition => Box::new(partition::Partition::new(
-            plan,
-            target::links(plan, hold, world).await?,
-        )),
         FaultKind::QuorumThin => Box::new(partition::Partition::new(
             plan,
             target::thin(plan, hold, world)?,
-        )),
-        FaultKind::Latency => Box::new(latency::Latency::new(
-            plan,
-            target::links(plan, hold, world).await?,
         )),
         FaultKind::Failover => {
             Box::new(failover::Failover::new(replication::primary(world).await?))
@@ -181,7 +173,9 @@ async fn resolve(
             plan,
             target::client(plan, hold, world)?,
         )),
-        FaultKind::Bandwidth
+        FaultKind::Partition
+        | FaultKind::Latency
+        | FaultKind::Bandwidth
         | FaultKind::SlowClose
         | FaultKind::Slicer
         | FaultKind::LimitData
@@ -206,7 +200,7 @@ fn of_nodes(plan: &FaultPlan, nodes: Vec<usize>) -> Result<Box<dyn Fault>, Strin
     })
 }
 
-/// Faults of links that carry bytes badly.
+/// Faults of links: cut, late, or carrying bytes badly.
 fn of_links(
     plan: &FaultPlan,
     links: Vec<target::Link>,
@@ -215,6 +209,8 @@ fn of_links(
     use pipe::Pipe;
     let direction = plan.direction;
     Ok(match plan.kind {
+        FaultKind::Partition => Box::new(partition::Partition::new(plan, links)),
+        FaultKind::Latency => Box::new(latency::Latency::new(plan, links)),
         FaultKind::Bandwidth => Box::new(Pipe::new(
             bandwidth::Bandwidth::new(plan)?,
             links,
@@ -232,6 +228,6 @@ fn of_links(
             direction,
         )),
         FaultKind::Swizzle => Box::new(swizzle::Swizzle::new(plan, links, world)),
-        other => return Err(format!("{other} is no fault of a link's bytes")),
+        other => return Err(format!("{other} is no fault of links")),
     })
 }
