@@ -2,7 +2,7 @@
 //!
 //! Owns when a fault happens. Must not know how. One task a planned fault, all on the run's own thread.
 use super::world::Step;
-use super::{Fault, World, resolve};
+use super::{Fault, World, cripple, resolve};
 use crate::plan::{FaultKind, When};
 use crate::run::board::{Hit, Hold, Scope};
 use crate::run::streams;
@@ -106,7 +106,24 @@ fn instant(kind: FaultKind) -> bool {
         | FaultKind::NodeRestart
         | FaultKind::Partition
         | FaultKind::Latency
-        | FaultKind::QuorumThin => false,
+        | FaultKind::QuorumThin
+        | FaultKind::NodeDropClients
+        | FaultKind::NodeScriptFlush
+        | FaultKind::NodeFlush
+        | FaultKind::NodeDelete
+        | FaultKind::NodeEvict
+        | FaultKind::NodeFull
+        | FaultKind::NodeSlow
+        | FaultKind::NodeReadonly
+        | FaultKind::Bandwidth
+        | FaultKind::SlowClose
+        | FaultKind::Slicer
+        | FaultKind::LimitData
+        | FaultKind::PacketLoss
+        | FaultKind::Swizzle
+        | FaultKind::NodeClock
+        | FaultKind::ClientClock
+        | FaultKind::NodePowerLoss => false,
     }
 }
 
@@ -185,8 +202,16 @@ impl Planned {
         if !instant(plan.kind) {
             drop(gate.take());
         }
+        if let Err(why) = fault.prepare(&world).await {
+            return self.step(phase::NO_BITE, Some(&*fault), Some(&why));
+        }
         self.step(phase::INJECT, Some(&*fault), None);
-        if let Err(why) = fault.inject(&world).await {
+        let done = if cripple::is_crippled(plan.kind) {
+            Ok(())
+        } else {
+            fault.inject(&world).await
+        };
+        if let Err(why) = done {
             self.step(phase::NO_BITE, Some(&*fault), Some(&why));
             return self.undo(fault).await;
         }

@@ -186,7 +186,7 @@ fn chance(habits: &Habits, slack: f64, times: f64) -> f64 {
     each.sum::<f64>() / points.len().max(1) as f64
 }
 
-/// P(X₁ + … + X_n > left).
+/// `P(X₁ + … + X_n > left)`.
 fn several(pauses: &Lengths, n: u32, left: f64, random: &mut SplitMix) -> f64 {
     if n == 1 {
         return pauses.beyond(left);
