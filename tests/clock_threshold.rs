@@ -13,7 +13,7 @@ const LEASE_MS: f64 = 2500.0;
 /// How near to the formula the break must be.
 const NEAR_MS: f64 = 15.0;
 
-fn workload(step_ms: u32) -> String {
+fn workload(wide_ms: u32) -> String {
     format!(
         "cluster = {{ topology = 'independent', nodes = 5 }}\n\
          lock = {{ name = 'redlock', ttl = '2500ms', retry = '2ms' }}\n\
@@ -22,7 +22,7 @@ fn workload(step_ms: u32) -> String {
          on = {{ op = 'release', result = 'ok', client = 'c1' }}\n\
          [[fault]]\nid = 'slow'\nkind = 'slow-work'\ntarget = 'client:c1'\nwork = '2700ms'\n\
          on = {{ op = 'acquire', result = 'ok', client = 'c1', after = 'thin' }}\n\
-         [[fault]]\nid = 'clock'\nkind = 'node-clock'\ntarget = 'quorum-edge'\nstep = '+{step_ms}ms'\n\
+         [[fault]]\nid = 'clock'\nkind = 'node-clock'\ntarget = 'quorum-edge'\nstep = '+{wide_ms}ms'\n\
          on = {{ op = 'acquire', result = 'ok', client = 'c1', after = 'thin' }}\n\
          [expect]\nservice = 'any'\noverrun = 'any'\neffects = 'any'\ndeadlock = 'any'\n"
     )
@@ -30,7 +30,7 @@ fn workload(step_ms: u32) -> String {
 
 /// What one step showed.
 struct Step {
-    step_ms: f64,
+    wide_ms: f64,
     /// The formula's line, from this very run's grant.
     line_ms: f64,
     broke: bool,
@@ -45,15 +45,15 @@ impl Step {
         };
         format!(
             "step {:>4.0} ms, line {:.1} ms ({:+.1}): {what}",
-            self.step_ms,
+            self.wide_ms,
             self.line_ms,
-            self.step_ms - self.line_ms
+            self.wide_ms - self.line_ms
         )
     }
 
     /// Neither side of the line is contradicted: a step below it breaks nothing, one clearly above it does.
     fn holds(&self) -> bool {
-        let above = self.step_ms - self.line_ms;
+        let above = self.wide_ms - self.line_ms;
         if self.broke {
             above > 0.0
         } else {
@@ -62,10 +62,10 @@ impl Step {
     }
 }
 
-fn step(step_ms: u32) -> Step {
+fn step(wide_ms: u32) -> Step {
     let results = tempfile::tempdir().expect("temp folder");
     let file = results.path().join("threshold.toml");
-    std::fs::write(&file, workload(step_ms)).expect("written");
+    std::fs::write(&file, workload(wide_ms)).expect("written");
     let mut command = fencepost();
     command
         .arg("run")
@@ -79,7 +79,7 @@ fn step(step_ms: u32) -> Step {
     let verdict = Ran::verdict(&folder);
     let service = verdict.check("service").expect("a check").outcome;
     Step {
-        step_ms: f64::from(step_ms),
+        wide_ms: f64::from(wide_ms),
         line_ms: grant_ms(&folder).unwrap_or_else(|| panic!("no clock stepped:\n{said}"))
             + LEASE_MS * 0.01
             + 2.0,

@@ -1,7 +1,7 @@
 //! `fencepost predict` against an experiment: what a lock's user does and how it is paused are set, and the overruns that
 //! the checker finds are held against the prediction.
 //!
-//! One point in each test run; the whole grid with FENCEPOST_GRID=1 (`make predict`), which prints it.
+//! One point in each test run; the whole grid with `FENCEPOST_GRID=1` (`make predict`), which prints it.
 mod harness;
 
 use harness::{Ran, alone, fencepost, remark, say};

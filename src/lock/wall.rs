@@ -28,18 +28,16 @@ impl<E: Env> Lock<E> for OnWall<E> {
     async fn acquire(&self, env: &E, key: &str, owner: &str) -> Result<Grant, LockError> {
         let start = env.wall();
         let grant = self.inner.acquire(env, key, owner).await?;
-        match self.claim(env, start, self.settings.ttl) {
-            Some(left) => Ok(Grant {
-                validity: Some(left),
-                ..grant
-            }),
-            None => {
-                let until = None;
-                let undone = self.inner.release(env, key, Held { owner, until }).await;
-                let clean = matches!(undone, Ok(()) | Err(LockError::NotOwner));
-                Err(LockError::TooLate { clean })
-            }
-        }
+        let Some(left) = self.claim(env, start, self.settings.ttl) else {
+            let until = None;
+            let undone = self.inner.release(env, key, Held { owner, until }).await;
+            let clean = matches!(undone, Ok(()) | Err(LockError::NotOwner));
+            return Err(LockError::TooLate { clean });
+        };
+        Ok(Grant {
+            validity: Some(left),
+            ..grant
+        })
     }
 
     async fn release(&self, env: &E, key: &str, held: Held<'_>) -> Result<(), LockError> {

@@ -34,7 +34,8 @@ pub fn expand(
                 let mut node = node.clone();
                 // Its name by its place in the file, not by that behind the copies.
                 if all.len() != index {
-                    set(&mut node, "id", id_of(index, &node));
+                    let id = id_of(index, &node);
+                    set(&mut node, "id", id);
                 }
                 all.push(Item { node, copy: false });
                 continue;

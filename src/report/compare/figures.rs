@@ -6,6 +6,7 @@ use super::{Comparison, Episode, System};
 use fencepost_checker::stats::{self, Interval};
 
 /// A figure that every episode has.
+#[derive(Debug, Clone, Copy)]
 pub struct Figure {
     /// Its name in tables, with its unit.
     pub name: &'static str,
