@@ -94,6 +94,7 @@ mod shrink;
 mod sweep;
 mod tries;
 pub mod verdict;
+mod wire;
 
 pub use checker::Checker;
 pub use checks::{CHECKS, CheckInfo};

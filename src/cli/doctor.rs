@@ -191,6 +191,7 @@ fn fault_line(fault: FaultKind, routes: &Routes) -> FaultLine {
         FaultKind::Partition | FaultKind::Latency | FaultKind::QuorumThin => {
             (by("Toxiproxy"), by("Toxiproxy"))
         }
+        FaultKind::Message => (by("a proxy that reads RESP"), by("a proxy that reads RESP")),
     };
     FaultLine {
         fault,

@@ -9,6 +9,7 @@ mod client_kill;
 mod client_pause;
 mod latency;
 mod links;
+mod message;
 mod nemesis;
 mod node_kill;
 mod node_pause;
@@ -20,6 +21,7 @@ mod slow_work;
 mod target;
 mod world;
 
+pub use message::{Messages, watch};
 pub use nemesis::Nemesis;
 pub use world::World;
 
@@ -52,6 +54,11 @@ pub trait Fault {
         false
     }
 
+    /// Waits until nothing is left for it to do, so that its window may end before its time.
+    async fn spent(&mut self) {
+        std::future::pending::<()>().await;
+    }
+
     /// Whether there is something to heal: a killed client stays dead.
     fn heals(&self) -> bool {
         true
@@ -69,6 +76,7 @@ pub trait Fault {
 /// Resolves a planned fault against the run as it stands; `hold` is the trigger's operation, if there was one.
 async fn resolve(
     plan: &FaultPlan,
+    number: u32,
     hold: Option<&Hold>,
     world: &World,
 ) -> Result<Box<dyn Fault>, String> {
@@ -111,5 +119,6 @@ async fn resolve(
             plan,
             target::client(plan, hold, world)?,
         )?),
+        FaultKind::Message => Box::new(message::MessageRule::new(plan, number, hold, world)?),
     })
 }

@@ -67,6 +67,7 @@ pub const CHECKS: &[&str] = &[
     "notice",
     "leak",
     "deadlock",
+    "progress",
     "fencing",
     "effects",
     "coverage",
