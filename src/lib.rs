@@ -17,7 +17,9 @@
 //! | [`fault`] | each fault: inject, prove that it bit, heal, prove that it healed |
 //! | [`tap`] | the proxy that reads RESP and holds, loses or changes single messages |
 //! | [`run`] | the driver, the recorder, the protected resource |
+//! | [`campaign`] | many runs: repeat, suite, compare, shards |
 //! | [`report`] | the summary and one renderer a format |
+pub mod campaign;
 pub mod cli;
 pub mod client;
 pub mod cluster;

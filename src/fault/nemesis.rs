@@ -97,6 +97,7 @@ fn instant(kind: FaultKind) -> bool {
         | FaultKind::Message
         | FaultKind::ResourceDelay => true,
         FaultKind::NodePause
+        | FaultKind::Failover
         | FaultKind::NodeKill
         | FaultKind::NodeRestart
         | FaultKind::Partition
