@@ -100,6 +100,7 @@ const FAULTS: [FaultKind; 11] = [
     FaultKind::Latency,
     FaultKind::QuorumThin,
     FaultKind::ResourceDelay,
+    FaultKind::Message,
 ];
 
 /// What the table of faults is drawn from: each a route, or why there is none.
