@@ -88,7 +88,7 @@ pub struct DoctorReport {
 }
 
 /// Every kind of fault that the table shows.
-const FAULTS: [FaultKind; 11] = [
+const FAULTS: [FaultKind; 12] = [
     FaultKind::ClientPause,
     FaultKind::ClientKill,
     FaultKind::ClientRestart,
