@@ -248,12 +248,14 @@ impl Conn {
         let mut rest = Rest::Passes;
         loop {
             self.answer_made(&mut out);
-            let chunk = match (self.raw.get(), stream.next()) {
-                (false, Ok(chunk)) => chunk,
-                (raw, read) => {
-                    if let (false, Err(error)) = (raw, read) {
-                        self.wire.line(&self.line, "unread", &error.to_string());
-                    }
+            if self.raw.get() {
+                out.unsplit(stream.buffer.split());
+                return pass_unread(from, to, out).await;
+            }
+            let chunk = match stream.next() {
+                Ok(chunk) => chunk,
+                Err(error) => {
+                    self.wire.line(&self.line, "unread", &error.to_string());
                     out.unsplit(stream.buffer.split());
                     return pass_unread(from, to, out).await;
                 }

@@ -231,6 +231,23 @@ fn what_is_long_or_no_resp_passes_unharmed() {
 }
 
 #[test]
+fn replication_passes_unread() {
+    run(async {
+        let bench = Bench::start().await;
+        let (mut client, mut server) = bench.connect().await;
+        let psync = b"*3\r\n$5\r\nPSYNC\r\n$1\r\n?\r\n$2\r\n-1\r\n";
+        client.write_all(psync).await.expect("open");
+        assert_eq!(read_exactly(&mut server, psync.len()).await, psync);
+        for stream in [&b"+FULLRESYNC 0 0\r\n$EOF:ab\r\n"[..], b"\x00\xff*1\r\n"] {
+            server.write_all(stream).await.expect("open");
+            assert_eq!(read_exactly(&mut client, stream.len()).await, stream);
+        }
+        client.write_all(b"REPLCONF ACK 1\r\n").await.expect("open");
+        assert_eq!(read_exactly(&mut server, 16).await, b"REPLCONF ACK 1\r\n");
+    });
+}
+
+#[test]
 fn tls_is_refused_in_words() {
     run(async {
         let bench = Bench::start().await;
