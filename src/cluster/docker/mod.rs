@@ -39,6 +39,8 @@ const PORT: u16 = 6379;
 const API: u16 = 8474;
 /// The first link's port inside Toxiproxy's container.
 const LINKS: u16 = 20_000;
+/// A removal is looked at this often at least before it counts as failed.
+const LOOKS: u32 = 2;
 /// Bound on the engine's noticing that a process has ended.
 const NOTICE: Duration = Duration::from_secs(10);
 /// A container's own address answers within this, or is out of reach.
@@ -383,19 +385,22 @@ impl Docker {
     pub(super) async fn stop(mut self) -> Result<(), ClusterError> {
         let run = self.reaper.run().to_owned();
         let end = Instant::now() + NOTICE;
-        loop {
+        // On a busy machine one removal of fourteen things outlasts any bound; what counts is that a later look finds
+        // them again.
+        for looks in 0.. {
             let found = engine::sweep(&self.engine, &run).await?;
             if found == 0 {
-                self.stopped = true;
-                return Ok(());
+                break;
             }
-            if Instant::now() >= end {
+            if looks >= LOOKS && Instant::now() >= end {
                 return Err(ClusterError::Refused {
                     what: format!("remove run {run}"),
                     why: format!("{found} containers or networks come back"),
                 });
             }
         }
+        self.stopped = true;
+        Ok(())
     }
 }
 
