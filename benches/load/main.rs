@@ -11,6 +11,7 @@
 mod cpu;
 mod memory;
 mod path;
+mod tap;
 
 use cpu::{LoadMeter, Spent};
 use fencepost::cluster::{self, Backend};
@@ -28,6 +29,8 @@ const SHARE: f64 = 0.7;
 /// Longest start of five nodes and Toxiproxy, and longest removal.
 const UP: Duration = Duration::from_secs(5);
 const DOWN: Duration = Duration::from_secs(3);
+/// Most that the tap adds to the median round trip of one client, in µs.
+const TAP: f64 = 60.0;
 /// Most memory of the driver, checking included, MiB.
 const MEMORY: u64 = 150;
 
@@ -141,6 +144,9 @@ fn bench(size: &Size, limits: &mut Limits) -> Outcome<()> {
         if wanted("cluster") {
             up_and_down(backend, size, limits).await?;
         }
+        if wanted("tap") {
+            tap_costs(backend, size, limits).await?;
+        }
         for shape in SHAPES.iter().filter(|_| wanted("cycles")) {
             cycles(backend, shape, size, limits).await?;
         }
@@ -179,6 +185,27 @@ async fn up_and_down(backend: Backend, size: &Size, limits: &mut Limits) -> Outc
         );
         limits.say(what, &text, worst <= limit);
     }
+    Ok(())
+}
+
+/// What the tap adds to a round trip, measured against the same link without it.
+async fn tap_costs(backend: Backend, size: &Size, limits: &mut Limits) -> Outcome<()> {
+    let plan = load("lock = { name = \"set-nx-lua\" }\nload = { clients = 1 }")?;
+    let session = Session::start(&plan, backend, Session::reaper()?).await?;
+    let measured = tap::measure(&session.cluster, size.rounds.0, size.requests / 2).await;
+    session.stop().await?;
+    let rounds = measured?;
+    let added: Vec<f64> = rounds.iter().map(|r| r.tapped - r.bare).collect();
+    let limit = TAP * size.slack;
+    let bare: Vec<f64> = rounds.iter().map(|r| r.bare).collect();
+    let text = format!(
+        "median {:.0} µs more at one client (limit {limit:.0}): {}; the link itself {:.0} µs; load average {}",
+        median(&added),
+        list(&added),
+        median(&bare),
+        load_average()
+    );
+    limits.say("the tap", &text, median(&added) <= limit);
     Ok(())
 }
 

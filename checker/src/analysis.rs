@@ -177,7 +177,9 @@ impl Analysis {
         let holder = f.names.text(f.section(pair.a).client);
         if f.model().promises_notice && self.unforced.len() < PAIRS_MAX as usize {
             let since = f.section(pair.a).inv;
-            let forced = f.faults.active(since, pair.from).next().is_some();
+            // One message lost or refused forces nobody to go on without a word.
+            let mut active = f.faults.active(since, pair.from);
+            let forced = active.any(|w| w.kind != "message");
             if !forced && !f.faults.stalled_in(since, pair.from) {
                 self.unforced.push(pair);
             }

@@ -226,6 +226,7 @@ fn fault_line(fault: FaultKind, routes: &Routes) -> FaultLine {
             routes.packets.clone(),
             Route::Not("servers share this machine's network".into()),
         ),
+        FaultKind::Message => (by("a proxy that reads RESP"), by("a proxy that reads RESP")),
     };
     FaultLine {
         fault,

@@ -15,6 +15,7 @@ mod failover;
 mod latency;
 mod limit_data;
 mod links;
+mod message;
 mod nemesis;
 mod node_clock;
 mod node_delete;
@@ -44,6 +45,7 @@ mod target;
 mod wall;
 mod world;
 
+pub use message::{Messages, watch};
 pub use nemesis::Nemesis;
 pub use world::World;
 
@@ -82,6 +84,11 @@ pub trait Fault {
         false
     }
 
+    /// Waits until nothing is left for it to do, so that its window may end before its time.
+    async fn spent(&mut self) {
+        std::future::pending::<()>().await;
+    }
+
     /// Whether there is something to heal: a killed client stays dead.
     fn heals(&self) -> bool {
         true
@@ -114,6 +121,7 @@ pub fn possible(plan: &Plan, cluster: &Cluster) -> Result<(), ClusterError> {
 /// Resolves a planned fault against the run as it stands; `hold` is the trigger's operation, if there was one.
 async fn resolve(
     plan: &FaultPlan,
+    number: u32,
     hold: Option<&Hold>,
     world: &World,
 ) -> Result<Box<dyn Fault>, String> {
@@ -180,6 +188,7 @@ async fn resolve(
         | FaultKind::Slicer
         | FaultKind::LimitData
         | FaultKind::Swizzle => of_links(plan, target::links(plan, hold, world).await?, world)?,
+        FaultKind::Message => Box::new(message::MessageRule::new(plan, number, hold, world)?),
     })
 }
 

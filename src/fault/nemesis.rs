@@ -2,7 +2,7 @@
 //!
 //! Owns when a fault happens. Must not know how. One task a planned fault, all on the run's own thread.
 use super::world::Step;
-use super::{Fault, World, cripple, resolve};
+use super::{Fault, World, cripple, message, resolve};
 use crate::plan::{FaultKind, When};
 use crate::run::board::{Hit, Hold, Scope};
 use crate::run::streams;
@@ -57,7 +57,10 @@ impl Nemesis {
                 world: world.clone(),
                 number,
                 trigger: match &fault.when {
-                    When::On(trigger) => Some(world.board.watch(trigger, Scope::default())),
+                    When::On(_) if fault.kind == FaultKind::Message => {
+                        message::arm(world, number, fault)
+                    }
+                    When::On(trigger) => Some(message::watch(world, trigger, Scope::default())),
                     _ => None,
                 },
                 after: match &fault.when {
@@ -99,6 +102,7 @@ fn instant(kind: FaultKind) -> bool {
         | FaultKind::ClientKill
         | FaultKind::ClientRestart
         | FaultKind::SlowWork
+        | FaultKind::Message
         | FaultKind::ResourceDelay => true,
         FaultKind::NodePause
         | FaultKind::Failover
@@ -199,7 +203,9 @@ impl Planned {
             Ok(fault) => fault,
             Err(why) => return self.step(phase::NO_BITE, None, Some(&why)),
         };
-        if !instant(plan.kind) {
+        // A message waits for every fault but a server's restart, which would be a pause of its own.
+        let on_message = matches!(&plan.when, When::On(trigger) if trigger.message.is_some());
+        if !(instant(plan.kind) || (on_message && plan.kind != FaultKind::NodeRestart)) {
             drop(gate.take());
         }
         if let Err(why) = fault.prepare(&world).await {
@@ -217,7 +223,8 @@ impl Planned {
         }
         let injected = Instant::now();
         let until = plan.until.as_ref().map(|t| {
-            world.board.watch(
+            message::watch(
+                &world,
                 t,
                 Scope(
                     fault
@@ -237,7 +244,10 @@ impl Planned {
             Err(why) => self.step(phase::NO_BITE, Some(&*fault), Some(&why)),
         }
         if !fault.momentary() {
-            self.window(injected, plan.length, until).await;
+            tokio::select! {
+                () = self.window(injected, plan.length, until) => {}
+                () = fault.spent() => {}
+            }
         }
         self.undo(fault).await;
     }
@@ -251,7 +261,7 @@ impl Planned {
     ) -> Result<Box<dyn Fault>, String> {
         let plan = &self.world.plan.faults[self.number as usize];
         loop {
-            match resolve(plan, hold, &self.world).await {
+            match resolve(plan, self.number, hold, &self.world).await {
                 Ok(fault) => return Ok(fault),
                 Err(why) if *self.over.borrow() => return Err(why),
                 Err(_) => {
@@ -298,7 +308,12 @@ impl Planned {
             Err(why) => Err(why),
         };
         match outcome {
-            Ok(proof) => self.step(phase::HEALED, Some(&*fault), Some(&proof)),
+            Ok(proof) => {
+                self.step(phase::HEALED, Some(&*fault), Some(&proof));
+                self.world
+                    .board
+                    .over(&self.world.plan.faults[self.number as usize].id);
+            }
             Err(why) => self.step(phase::NOT_HEALED, Some(&*fault), Some(&why)),
         }
     }

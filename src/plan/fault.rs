@@ -64,6 +64,14 @@ pub fn read(texts: &mut Texts, entry: Option<&Entry>, world: &World<'_>) -> Vec<
     plans
 }
 
+/// The ids of all faults of the file.
+pub fn ids(entry: Option<&Entry>) -> Vec<String> {
+    match entry.map(|e| &e.node.value) {
+        Some(Value::Array(items)) => items.iter().enumerate().map(|(i, n)| id_of(i, n)).collect(),
+        _ => Vec::new(),
+    }
+}
+
 /// The id that a fault has or is given.
 pub fn id_of(index: usize, node: &Node) -> String {
     let own = match &node.value {
@@ -87,6 +95,24 @@ pub struct One<'a> {
     pub ids: &'a [String],
     /// Its own place among them.
     pub index: usize,
+}
+
+impl<'a> One<'a> {
+    /// A step under reading: it may refer to any fault, wherever it stands.
+    pub fn for_step(
+        section: Section<'a>,
+        table: &'a Table,
+        world: &'a World<'a>,
+        ids: &'a [String],
+    ) -> Self {
+        Self {
+            section,
+            table,
+            world,
+            ids,
+            index: ids.len(),
+        }
+    }
 }
 
 impl One<'_> {
@@ -146,10 +172,12 @@ impl One<'_> {
             down: s.duration(texts, "down", Duration::ZERO),
             measures: measures::read(texts, s),
             demote_after: s.duration(texts, "demote_after", Duration::ZERO),
+            message: self.message(texts, row.kind),
             target: target?,
             when: when?,
         };
         self.check_together(texts, &plan);
+        self.check_message(texts, &plan);
         Some(plan)
     }
 
@@ -203,6 +231,7 @@ impl One<'_> {
                     "for" => {
                         "how long it lasts: for = \"2s\", or until = { op = \"…\", result = \"…\" }"
                     }
+                    "action" => "what is done to the message: action = \"drop\"",
                     "work" => "how long the critical section takes: work = \"2500ms\"",
                     key => {
                         measures::example(key).unwrap_or("how much is added: latency = \"200ms\"")
@@ -347,7 +376,8 @@ impl One<'_> {
         None
     }
 
-    fn node(&self, texts: &mut Texts, number: &str, at: &At) -> Option<u32> {
+    /// The number of a node that is there.
+    pub fn node(&self, texts: &mut Texts, number: &str, at: &At) -> Option<u32> {
         let there = self.world.cluster.nodes;
         if let Some(n) = number
             .parse::<u32>()

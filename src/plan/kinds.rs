@@ -280,6 +280,35 @@ const KINDS: &[KindInfo] = &[
     clocks::NODE_CLOCK,
     clocks::CLIENT_CLOCK,
     clocks::NODE_POWER_LOSS,
+    KindInfo {
+        kind: FaultKind::Message,
+        name: "message",
+        about: "single messages are held, lost, delayed, answered with an error, doubled, or end their connection",
+        effect: "In a proxy of the harness that reads RESP, in front of Toxiproxy. `on = { message = \"SET\", edge = \
+                 \"reply\", nth = 2 }` names the first message, `count` how many of its kind are hit from there on \
+                 (one; with `for` or `until`, all while the fault lasts). action = \"hold\": it waits until the \
+                 fault ends; \"delay\": it passes `latency` later; \"drop\": the server never sees the command; \
+                 \"swallow\": the client never sees the reply; \"error\": the client gets `error` instead, and at \
+                 the request's edge the server never sees the command; \"reset\": both ends get a RST; \
+                 \"black-hole\": nothing passes any more on that connection; \"duplicate\": the command is sent \
+                 twice. What stands behind a message on its connection waits with it. connection = \"keep\": after \
+                 a loss nothing more passes in that direction, since a stream cannot lose a part of itself; \
+                 \"close\": the connection ends.",
+        targets: LINKS,
+        allowed: &[
+            "for",
+            "until",
+            "action",
+            "error",
+            "connection",
+            "count",
+            "latency",
+        ],
+        required: &["action"],
+        quorum_only: false,
+        inverse: "the rule is removed, what waits goes on, what lies in a black hole is closed",
+        attestation: "the wire's record: the message, and what became of it",
+    },
 ];
 
 #[cfg(test)]

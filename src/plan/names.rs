@@ -74,6 +74,7 @@ pub const CHECKS: &[&str] = &[
     "notice",
     "leak",
     "deadlock",
+    "progress",
     "fencing",
     "effects",
     "coverage",

@@ -136,6 +136,22 @@ mistakes! {
         fault("kind = \"node-kill\"\ntarget = \"quorum-edge\"\nat = \"1s\""),
         fault("kind = \"quorum-thin\"\ntarget = \"client:c1\"\nat = \"1s\""),
     ];
+    messages: [
+        fault("kind = \"message\"\ntarget = \"client:c1\"\naction = \"drop\"\nat = \"1s\""),
+        fault("kind = \"message\"\ntarget = \"client:c1\"\non = { message = \"SET\" }\naction = \"swallow\""),
+        fault("kind = \"message\"\ntarget = \"client:c1\"\non = { message = \"SET\", edge = \"back\" }\naction = \"lose\""),
+        fault("kind = \"message\"\ntarget = \"client:c1\"\non = { message = \"SET\" }\naction = \"error\""),
+        fault("kind = \"message\"\ntarget = \"client:c1\"\non = { message = \"SET\" }\naction = \"hold\""),
+        fault("kind = \"message\"\ntarget = \"client:c1\"\non = { message = \"SET\", node = \"n7\", op = \"acquire\" }\naction = \"reset\"\nconnection = \"close\""),
+        fault("kind = \"client-pause\"\ntarget = \"holder\"\nfor = \"1s\"\non = { key = \"lock:0\" }"),
+    ];
+    steps: [
+        lua("[[step]]\ndo = \"acquire\"\npause = \"1s\""),
+        lua("[[step]]\nclient = \"c9\"\ndo = \"aquire\""),
+        lua("[[step]]\nclient = \"c1\"\ndo = \"release\"\nwait = \"1s\"\nthen = \"yes\""),
+        lua("[[step]]\nafter = \"cut\"\n[[step]]\nanswered = \"s1\""),
+        lua("load = { clean = [\"c7\"], nodes = { c1 = [\"n4\"] } }"),
+    ];
     sentinels: [
         lua("cluster = { down_after = \"1s\", min_replicas = 1 }"),
         lua("cluster = { topology = \"sentinel\", nodes = 1, min_replicas = 3, max_lag = \"1500ms\" }"),

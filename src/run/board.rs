@@ -6,7 +6,7 @@ use crate::plan::Trigger;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 /// One operation as the driver has just recorded it.
 #[derive(Debug, Clone, Copy)]
@@ -73,6 +73,9 @@ pub struct Board {
     leaving: RefCell<BTreeSet<(String, u32)>>,
     rules: RefCell<Vec<Rule>>,
     bitten: RefCell<BTreeSet<String>>,
+    over: RefCell<BTreeSet<String>>,
+    /// Moves on with each fault that bit or is over.
+    moved: watch::Sender<u64>,
     bites: Cell<u64>,
     doubles: Cell<u64>,
     slow: RefCell<BTreeMap<(String, u32), Slow>>,
@@ -96,6 +99,7 @@ impl Board {
     /// Says that a fault has bitten, which arms the rules that stand `after` it.
     pub fn bit(&self, fault: &str) {
         self.bitten.borrow_mut().insert(fault.to_owned());
+        self.moved.send_modify(|n| *n += 1);
         self.bites.set(self.bites.get() + 1);
     }
 
@@ -193,6 +197,44 @@ impl Board {
         self.waiting
             .borrow_mut()
             .remove(&(client.to_owned(), worker));
+    }
+
+    /// Says that a fault is over.
+    pub fn over(&self, fault: &str) {
+        self.over.borrow_mut().insert(fault.to_owned());
+        self.moved.send_modify(|n| *n += 1);
+    }
+
+    /// Waits until a fault has bitten.
+    pub async fn until_bitten(&self, fault: &str) {
+        self.until(|| self.has_bitten(fault)).await;
+    }
+
+    /// Waits until a fault is over.
+    pub async fn until_over(&self, fault: &str) {
+        self.until(|| self.over.borrow().contains(fault)).await;
+    }
+
+    async fn until(&self, so: impl Fn() -> bool) {
+        let mut moved = self.moved.subscribe();
+        // The sender lives in self, so the channel cannot close before.
+        let _ = moved.wait_for(|_| so()).await;
+    }
+
+    /// Whether a fault has bitten.
+    pub fn has_bitten(&self, fault: &str) -> bool {
+        self.bitten.borrow().contains(fault)
+    }
+
+    /// The last hold of this client that is not yet released.
+    pub fn hold_of(&self, client: &str) -> Option<Hold> {
+        let holds = self.holds.borrow();
+        holds.iter().rev().find(|h| h.client == client).cloned()
+    }
+
+    /// Whether this client waits for a lock.
+    pub fn waits(&self, client: &str) -> bool {
+        self.waiting.borrow().iter().any(|(c, _)| c == client)
     }
 
     /// The last hold that is not yet released.
@@ -311,6 +353,7 @@ mod tests {
             client: client.map(str::to_owned),
             nth,
             after: after.map(str::to_owned),
+            message: None,
         }
     }
 
