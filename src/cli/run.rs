@@ -242,6 +242,7 @@ async fn session(
     };
     let outcome = tokio::select! {
         outcome = runs => outcome,
+        never = session.reaper.guard(|what| say::word(&format!("warning: {what}"))) => match never {},
         exit = signals.heard() => Err(Stop::Signal(exit)),
     };
     progress.phase("tear-down", None);
