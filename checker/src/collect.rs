@@ -165,11 +165,11 @@ impl Collector {
                 let ms = event.value.ms.unwrap_or(0.0);
                 self.facts.faults.stall(event.time, ms);
             }
-            "adapter" if event.error.is_some() => {
-                let client = event.client.as_deref().unwrap_or("?");
+            "adapter" | "proxy" if event.error.is_some() => {
+                let who = event.client.as_deref();
+                let who = who.map_or("Toxiproxy".into(), |c| format!("client {c}"));
                 let what = event.value.proof.as_deref().unwrap_or("is lost");
-                let ended = &mut self.facts.ended_by_themselves;
-                ended.push(format!("client {client} {what}"));
+                self.facts.ended_by_themselves.push(format!("{who} {what}"));
             }
             "death" => {
                 if let Some(client) = event.client.as_deref() {
@@ -180,7 +180,9 @@ impl Collector {
                             .as_deref()
                             .unwrap_or("it is not known how");
                         let ended = &mut self.facts.ended_by_themselves;
-                        ended.push(format!("client {client} ended by itself ({how})"));
+                        ended.push(format!(
+                            "client {client} ended by no fault of the run ({how})"
+                        ));
                     }
                     let client = self.facts.names.number(client);
                     self.client_died(client, event.time);
