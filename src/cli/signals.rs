@@ -57,3 +57,11 @@ fn ignored(kind: SignalKind) -> bool {
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     mask.is_some_and(|mask| mask >> (kind.as_raw_value() - 1) & 1 == 1)
 }
+
+impl crate::campaign::Halt for Signals {
+    type Why = Exit;
+
+    async fn heard(&mut self) -> Exit {
+        Signals::heard(self).await
+    }
+}
