@@ -166,6 +166,7 @@ impl Collector {
                 self.facts.faults.stall(event.time, ms);
             }
             "adapter" | "proxy" if event.error.is_some() => {
+                self.facts.proxy_lost |= event.f == "proxy";
                 let who = event.client.as_deref();
                 let who = who.map_or("Toxiproxy".into(), |c| format!("client {c}"));
                 let what = event.value.proof.as_deref().unwrap_or("is lost");
@@ -174,11 +175,8 @@ impl Collector {
             "death" => {
                 if let Some(client) = event.client.as_deref() {
                     if event.error.is_some() {
-                        let how = event
-                            .value
-                            .proof
-                            .as_deref()
-                            .unwrap_or("it is not known how");
+                        let how = event.value.proof.as_deref();
+                        let how = how.unwrap_or("it is not known how");
                         let ended = &mut self.facts.ended_by_themselves;
                         ended.push(format!(
                             "client {client} ended by no fault of the run ({how})"

@@ -98,6 +98,8 @@ pub(crate) struct Facts {
     pub clients: u64,
     /// Clients that ended without having been killed by the nemesis, with what is known of it.
     pub ended_by_themselves: Vec<String>,
+    /// Toxiproxy was lost, and with it every way to the servers.
+    pub proxy_lost: bool,
 
     /// Pieces of all promises, by key.
     pub promise: Vec<Piece>,
@@ -137,6 +139,7 @@ impl Facts {
             first_anomaly: None,
             clients: 0,
             ended_by_themselves: Vec::new(),
+            proxy_lost: false,
             promise: Vec::new(),
             by_key: Vec::new(),
             by_owner: HashMap::new(),
