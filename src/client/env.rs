@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// One connection to every node.
 type Links = Rc<[Resp]>;
@@ -171,6 +171,11 @@ impl Drop for GoesOn {
 impl Env for WorkerEnv {
     fn now(&self) -> Duration {
         self.shared.start.elapsed()
+    }
+
+    fn wall(&self) -> Duration {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        since.unwrap_or_default()
     }
 
     fn sleep(&self, length: Duration) -> impl Future<Output = ()> {
