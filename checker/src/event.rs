@@ -18,6 +18,7 @@
 //! | `driver` | `phase` | info | `phase`: `warm-up`, `load`, `heal`, `tail`, `final`, `end` |
 //! | `driver` | `stall` | info | the machine stood still: `ms` (ended at `time`) |
 //! | `driver` | `adapter` | info | a misbehaving client: `proof` says what it did; with an `error`, the client is lost to the run |
+//! | `driver` | `proxy` | info | with an `error`: Toxiproxy, which all links go through, is lost to the run; `proof` says how that is known |
 //! | `nemesis` | a fault's kind | info | `fault` (its number), `phase` ([`phase`]), `target`, `proof`; `client` where one client is hit |
 //! | `tap` | `request`, `reply`, `push` | info | a command before it is forwarded, its reply after it was read, or what the server sent unasked: `node`, `conn`, `message`, `text`; `phase` where it did not simply pass: `held`, `passed`, `lost`, `answered`, `made`, `doubled`, `discarded` |
 //! | `tap` | `open`, `close`, `unread`, `refused`, `script`, `full` | info | a connection, with the reason in `text`; a script's text under its sha1 as `key`; the end of what is recorded |

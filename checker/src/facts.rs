@@ -126,6 +126,8 @@ pub(crate) struct Facts {
     pub lost: Vec<Name>,
     /// Steps of a schedule that came out otherwise than it says.
     pub off_schedule: Vec<String>,
+    /// Toxiproxy was lost, and with it every way to the servers.
+    pub proxy_lost: bool,
 
     /// Pieces of all promises, by key.
     pub promise: Vec<Piece>,
@@ -170,6 +172,7 @@ impl Facts {
             ended_by_themselves: Vec::new(),
             lost: Vec::new(),
             off_schedule: Vec::new(),
+            proxy_lost: false,
             promise: Vec::new(),
             by_key: Vec::new(),
             by_owner: HashMap::new(),

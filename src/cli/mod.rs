@@ -36,7 +36,7 @@ struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 as expected; 1 not as expected, in either direction; 2 unknown; 64 what the user gave;
-69 what is missing (engine, image, port, disk); 70 a defect of fencepost; 130 and 143 after a signal.";
+69 what is missing (engine, image, port, disk); 70 a defect of fencepost; 129, 130 and 143 after a signal.";
 
 #[derive(Debug, Subcommand)]
 enum Command {

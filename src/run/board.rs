@@ -123,13 +123,13 @@ impl Board {
     }
 
     fn update(&self, seen: Seen<'_>) {
-        let me = (seen.client.to_owned(), seen.worker);
+        let me = || (seen.client.to_owned(), seen.worker);
         match (seen.op, seen.result) {
             ("acquire", "invoke") => {
-                self.waiting.borrow_mut().insert(me);
+                self.waiting.borrow_mut().insert(me());
             }
             ("acquire", "ok") => {
-                self.waiting.borrow_mut().remove(&me);
+                self.waiting.borrow_mut().remove(&me());
                 let mut holds = self.holds.borrow_mut();
                 let leaving = self.leaving.borrow();
                 let stays = |h: &Hold| !leaving.contains(&(h.client.clone(), h.worker));
@@ -139,13 +139,13 @@ impl Board {
                 holds.push(hold(seen));
             }
             ("release", "invoke") => {
-                self.leaving.borrow_mut().insert(me);
+                self.leaving.borrow_mut().insert(me());
             }
             ("release", "ok" | "fail" | "info") => {
-                self.leaving.borrow_mut().remove(&me);
-                self.holds
-                    .borrow_mut()
-                    .retain(|h| (&h.client, h.worker) != (&me.0, me.1) || h.key != seen.key);
+                self.leaving.borrow_mut().remove(&me());
+                self.holds.borrow_mut().retain(|h| {
+                    (&*h.client, h.worker, &*h.key) != (seen.client, seen.worker, seen.key)
+                });
             }
             _ => {}
         }

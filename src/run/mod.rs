@@ -277,6 +277,7 @@ impl Stage {
         self.phase("heal");
         progress.phase("heal", None);
         nemesis.end().await;
+        let lost = self.proxy_lost("when the faults had ended").await;
         self.phase("tail");
         progress.phase("tail", Some(load.tail));
         if played {
@@ -292,9 +293,27 @@ impl Stage {
             }
         }
         self.world.clients.roll_call(SIGN_OF_LIFE).await;
+        if !lost {
+            self.proxy_lost("at the end of the run").await;
+        }
         self.phase("final");
         progress.phase("final reads", None);
         self.world.observer.sample().await;
+    }
+
+    /// Asks Toxiproxy for a sign of life; that it gives none goes on record, for then nothing went through the links.
+    async fn proxy_lost(&self, when: &str) -> bool {
+        let Err(error) = self.world.cluster.toxiproxy().version().await else {
+            return false;
+        };
+        let what = format!("gave no answer {when}: {error}");
+        let world = &self.world;
+        let mut event = driver_event(world.clock.now(), "proxy", |value| {
+            value.proof = Some(what.as_str().into());
+        });
+        event.error = Some("silent".into());
+        world.recorder.emit(event);
+        true
     }
 
     /// The loops of the clients that no step names, or of those that one does.

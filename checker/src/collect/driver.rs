@@ -34,6 +34,12 @@ impl Collector {
                 let lacks = &mut self.facts.off_schedule;
                 lacks.push(format!("the schedule did not happen as written: {what}"));
             }
+            "proxy" if event.error.is_some() => {
+                self.facts.proxy_lost = true;
+                let what = event.value.proof.as_deref().unwrap_or("is lost");
+                let ended = &mut self.facts.ended_by_themselves;
+                ended.push(format!("Toxiproxy {what}"));
+            }
             "adapter" if event.error.is_some() => {
                 let client = event.client.as_deref().unwrap_or("?");
                 let what = event.value.proof.as_deref().unwrap_or("is lost");
@@ -51,7 +57,9 @@ impl Collector {
                             .as_deref()
                             .unwrap_or("it is not known how");
                         let ended = &mut self.facts.ended_by_themselves;
-                        ended.push(format!("client {client} ended by itself ({how})"));
+                        ended.push(format!(
+                            "client {client} ended by no fault of the run ({how})"
+                        ));
                     }
                     let client = self.facts.names.number(client);
                     self.facts.lost.push(client);
