@@ -196,7 +196,7 @@ fn loss_cause(f: &Facts, victim: u32, next: u32, loss: Loss) -> Cause {
 fn expired_cause(f: &Facts, victim: u32, loss: Loss, service: Cause) -> Cause {
     let s = f.section(victim);
     let expired = f.servers.at(loss.seen);
-    let base = s.inv.saturating_add(usable(s.lease, f.model()));
+    let base = s.start.saturating_add(usable(s.lease, f.model()));
     if expired.at < base {
         return service;
     }

@@ -2,8 +2,10 @@
 //!
 //! Owns the pairing of invokes with their answers and the life of a hold. Must not know the checks. What does not
 //! fit together (an answer without an invoke) is counted, and makes the verdict unknown; it never stops the reading.
+mod driver;
+
 use crate::event::{Event, EventType, Process};
-use crate::facts::{Facts, Ghost, Stranger, Tail, Tally, Try};
+use crate::facts::{Denied, Facts, Ghost, Stranger, Tail, Tally, Try, Vain};
 use crate::hash::Map;
 use crate::model::LockKind;
 use crate::mutant::{self, Mutant};
@@ -128,6 +130,12 @@ impl Collector {
                     }
                 }
                 "driver" => self.driver(event),
+                "tap" => {
+                    let f = &mut self.facts;
+                    if !f.wire.push(event, &mut f.names) {
+                        self.odd(event, "the tap has no such event");
+                    }
+                }
                 _ => self.odd(event, "no such process"),
             },
         }
@@ -148,65 +156,6 @@ impl Collector {
             let f: String = event.f.chars().take(40).collect();
             format!("event {} (`{f}`): {why}", event.index)
         });
-    }
-
-    fn driver(&mut self, event: &Event<'_>) {
-        match event.f.as_ref() {
-            "phase" => match event.value.phase.as_deref() {
-                Some("tail") => {
-                    self.in_tail = true;
-                    self.facts.tail_from = Some(event.time);
-                }
-                Some("final") => self.in_tail = false,
-                Some("end") => self.facts.ended = true,
-                _ => {}
-            },
-            "stall" => {
-                let ms = event.value.ms.unwrap_or(0.0);
-                self.facts.faults.stall(event.time, ms);
-            }
-            "adapter" if event.error.is_some() => {
-                let client = event.client.as_deref().unwrap_or("?");
-                let what = event.value.proof.as_deref().unwrap_or("is lost");
-                let ended = &mut self.facts.ended_by_themselves;
-                ended.push(format!("client {client} {what}"));
-            }
-            "death" => {
-                if let Some(client) = event.client.as_deref() {
-                    if event.error.is_some() {
-                        let how = event
-                            .value
-                            .proof
-                            .as_deref()
-                            .unwrap_or("it is not known how");
-                        let ended = &mut self.facts.ended_by_themselves;
-                        ended.push(format!("client {client} ended by itself ({how})"));
-                    }
-                    let client = self.facts.names.number(client);
-                    self.client_died(client, event.time);
-                }
-                if self.in_tail {
-                    self.facts.tail_from = Some(event.time);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn client_died(&mut self, client: Name, at: Ns) {
-        let sections = &mut self.facts.sections;
-        for (seat, hold) in &self.holds {
-            if seat.0 == client && hold.section != NO_SECTION {
-                let s = &mut sections[hold.section as usize];
-                if s.hold_end() > at {
-                    s.over = at;
-                    s.died = true;
-                    if let Some(crowd) = self.crowds.get_mut(&seat.2) {
-                        crowd.holding = crowd.holding.saturating_sub(1);
-                    }
-                }
-            }
-        }
     }
 
     fn operation(&mut self, process: u64, event: &Event<'_>) {
@@ -294,6 +243,7 @@ impl Collector {
                     lease,
                     validity_ms: f64::NAN,
                     ended: Ended::Open,
+                    wire: false,
                 });
                 subject = (self.facts.extensions.len() - 1) as u32;
             }
@@ -383,6 +333,17 @@ impl Collector {
     fn not_acquired(&mut self, seat: Seat, open: Open, event: &Event<'_>) {
         let model = &self.facts.header.model;
         let exact = model.ttl_ms.is_none() && model.kind == LockKind::Mutex;
+        let deadline = event.error.as_deref() == Some("deadline");
+        let long = event.time - open.inv > 1_000_000_000;
+        if model.nodes > 1 || deadline || long {
+            self.facts.vain.push(Vain {
+                key: open.key,
+                client: open.client,
+                inv: open.inv,
+                ret: event.time,
+                deadline,
+            });
+        }
         if event.kind == EventType::Info {
             let hold = self.holds.entry(seat).or_insert(Hold::NONE);
             hold.doubt = hold.doubt.min(open.inv);
@@ -423,6 +384,7 @@ impl Collector {
                 lease,
                 validity_ms: event.value.validity_ms.unwrap_or(f64::NAN),
                 ended: Ended::Ok,
+                wire: false,
             });
         }
         true
@@ -436,6 +398,17 @@ impl Collector {
         if section == NO_SECTION || open.subject == NO_SECTION {
             self.released_nothing(process, open, hold.doubt, event);
             return;
+        }
+        let not_yours = event
+            .error
+            .as_deref()
+            .is_some_and(|e| NOT_YOURS.contains(&e));
+        if event.kind == EventType::Fail && not_yours {
+            self.facts.denied.push(Denied {
+                section,
+                inv: open.inv,
+                ret: event.time,
+            });
         }
         if event.kind == EventType::Fail
             && let Some(hold) = self.holds.get_mut(&seat)

@@ -14,10 +14,14 @@
 //! | `driver` | `death` | info | `client` was killed or ended; stamped before kill(2) is called; `proof`; with `error` `unplanned` where nobody killed it |
 //! | `driver` | `birth` | info | `client` answers (again); `library`-like facts in `proof` |
 //! | `driver` | `library` | info | what the clients' library says of itself, as JSON in `proof` |
+//! | `driver` | `step` | info | a step of a schedule and its answer, in `text`; with an `error` it was not as written |
 //! | `driver` | `phase` | info | `phase`: `warm-up`, `load`, `heal`, `tail`, `final`, `end` |
 //! | `driver` | `stall` | info | the machine stood still: `ms` (ended at `time`) |
 //! | `driver` | `adapter` | info | a misbehaving client: `proof` says what it did; with an `error`, the client is lost to the run |
+//! | `driver` | `proxy` | info | with an `error`: Toxiproxy, which all links go through, is lost to the run; `proof` says how that is known |
 //! | `nemesis` | a fault's kind | info | `fault` (its number), `phase` ([`phase`]), `target`, `proof`; `client` where one client is hit |
+//! | `tap` | `request`, `reply`, `push` | info | a command before it is forwarded, its reply after it was read, or what the server sent unasked: `node`, `conn`, `message`, `text`; `phase` where it did not simply pass: `held`, `passed`, `lost`, `answered`, `made`, `doubled`, `discarded` |
+//! | `tap` | `open`, `close`, `unread`, `refused`, `script`, `full` | info | a connection, with the reason in `text`; a script's text under its sha1 as `key`; the end of what is recorded |
 //! | `observer` | `set`, `del`, `expired`, `evicted`, `expire`, `value`, `absent`, `flushed`, `down`, `restarted`, `up` | info | `node`, `not_before`, `owner` and `pttl_ms` as read just after |
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -179,6 +183,19 @@ pub struct Value<'a> {
         skip_serializing_if = "Option::is_none"
     )]
     pub target: Option<Cow<'a, str>>,
+    /// A connection through the tap, numbered from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conn: Option<u64>,
+    /// A command on that connection, numbered from 1; a reply has its command's number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<u64>,
+    /// A command or reply in words, cut.
+    #[serde(
+        borrow,
+        deserialize_with = "borrowed",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub text: Option<Cow<'a, str>>,
     /// How it is known.
     #[serde(
         borrow,

@@ -8,6 +8,7 @@ use crate::names::{NONE, Name, Names};
 use crate::section::{Ended, Extension, NEVER, NO_SECTION, NO_TOKEN, Ns, Piece, Section};
 use crate::servers::Servers;
 use crate::verdict::SectionView;
+use crate::wire::Wire;
 use std::collections::{BTreeMap, HashMap};
 
 /// An effect that the protected resource accepted. 32 bytes.
@@ -25,6 +26,25 @@ pub(crate) struct Stranger {
     pub key: Name,
     pub client: Name,
     pub process: u64,
+    pub inv: Ns,
+    pub ret: Ns,
+}
+
+/// An acquire that was answered, and not with a grant.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Vain {
+    pub key: Name,
+    pub client: Name,
+    pub inv: Ns,
+    pub ret: Ns,
+    /// The client did not answer in time.
+    pub deadline: bool,
+}
+
+/// A release that was told that the lock is not, or no longer, its caller's.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Denied {
+    pub section: u32,
     pub inv: Ns,
     pub ret: Ns,
 }
@@ -78,9 +98,13 @@ pub(crate) struct Facts {
     /// In order of section, then invoke.
     pub extensions: Vec<Extension>,
     pub servers: Servers,
+    pub wire: Wire,
     pub faults: Faults,
     pub effects: Vec<Effect>,
     pub strangers: Vec<Stranger>,
+    pub denied: Vec<Denied>,
+    /// Kept where several servers must agree, where the client did not answer, and where the call took long.
+    pub vain: Vec<Vain>,
     pub tries: Vec<Try>,
     pub ghosts: Vec<Ghost>,
     pub tails: HashMap<Name, Tail>,
@@ -98,6 +122,12 @@ pub(crate) struct Facts {
     pub clients: u64,
     /// Clients that ended without having been killed by the nemesis, with what is known of it.
     pub ended_by_themselves: Vec<String>,
+    /// Clients that were lost to the run, or died.
+    pub lost: Vec<Name>,
+    /// Steps of a schedule that came out otherwise than it says.
+    pub off_schedule: Vec<String>,
+    /// Toxiproxy was lost, and with it every way to the servers.
+    pub proxy_lost: bool,
 
     /// Pieces of all promises, by key.
     pub promise: Vec<Piece>,
@@ -122,9 +152,12 @@ impl Facts {
             sections: Vec::new(),
             extensions: Vec::new(),
             servers: Servers::default(),
+            wire: Wire::default(),
             faults: Faults::default(),
             effects: Vec::new(),
             strangers: Vec::new(),
+            denied: Vec::new(),
+            vain: Vec::new(),
             tries: Vec::new(),
             ghosts: Vec::new(),
             tails: HashMap::new(),
@@ -137,6 +170,9 @@ impl Facts {
             first_anomaly: None,
             clients: 0,
             ended_by_themselves: Vec::new(),
+            lost: Vec::new(),
+            off_schedule: Vec::new(),
+            proxy_lost: false,
             promise: Vec::new(),
             by_key: Vec::new(),
             by_owner: HashMap::new(),
@@ -149,6 +185,24 @@ impl Facts {
     /// Sets the intervals of all sections and builds the indexes.
     pub(crate) fn index(&mut self) {
         self.servers.index();
+        for (me, s) in (0u32..).zip(&self.sections) {
+            if s.owner != NONE {
+                // A value that several grants share tells nothing about any one of them.
+                let shared = self.by_owner.insert(s.owner, me).is_some();
+                if shared {
+                    self.by_owner.insert(s.owner, NO_SECTION);
+                }
+            }
+        }
+        let by_owner = &self.by_owner;
+        let owned_by = |owner| by_owner.get(&owner).copied().filter(|s| *s != NO_SECTION);
+        self.wire.tell(
+            &self.names,
+            &self.header.model,
+            owned_by,
+            &mut self.sections,
+            &mut self.extensions,
+        );
         self.extensions.sort_by_key(|e| (e.section, e.inv));
         let model = &self.header.model;
         let mut rest = self.extensions.as_slice();
@@ -157,13 +211,6 @@ impl Facts {
             let (mine, others) = rest.split_at(n);
             rest = others;
             s.settle(me, mine, model, &mut self.promise);
-            if s.owner != NONE {
-                // A value that several grants share tells nothing about any one of them.
-                let shared = self.by_owner.insert(s.owner, me).is_some();
-                if shared {
-                    self.by_owner.insert(s.owner, NO_SECTION);
-                }
-            }
             if s.release_inv != NEVER {
                 self.by_release.push(me);
                 if s.release_ret == NEVER {

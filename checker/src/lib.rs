@@ -95,6 +95,7 @@ pub mod stats;
 mod sweep;
 mod tries;
 pub mod verdict;
+mod wire;
 
 pub use checker::Checker;
 pub use checks::{CHECKS, CheckInfo};

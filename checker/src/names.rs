@@ -42,6 +42,16 @@ impl Names {
         number
     }
 
+    /// The number of `text`, if it was ever seen.
+    pub(crate) fn find(&self, text: &str) -> Option<Name> {
+        let hash = self.hash.hash_one(text);
+        let mut at = self.newest.get(&hash).copied().unwrap_or(NONE);
+        while at != NONE && self.text(at) != text {
+            at = self.older[at as usize];
+        }
+        (at != NONE).then_some(at)
+    }
+
     /// As [`Self::number`]; [`NONE`] for none.
     pub(crate) fn optional(&mut self, text: Option<&str>) -> Name {
         text.map_or(NONE, |t| self.number(t))

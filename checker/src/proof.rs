@@ -65,7 +65,15 @@ fn promised(f: &Facts, label: &str, i: u32) -> String {
             ended(s)
         );
     }
-    let counted = exact(s.inv.saturating_add(usable(s.lease, model)));
+    let counted = exact(s.start.saturating_add(usable(s.lease, model)));
+    let from = if s.start == s.inv {
+        "the invoke".to_owned()
+    } else {
+        format!(
+            "the first command of the attempt that won, at {},",
+            exact(s.start)
+        )
+    };
     let extended = f.extensions_of(i).len();
     let more = match extended {
         0 => String::new(),
@@ -80,8 +88,8 @@ fn promised(f: &Facts, label: &str, i: u32) -> String {
         )
     };
     format!(
-        "Then {label} was promised the lock from {} until {}: its lease of {} less {} % and {} ms, counted from the \
-         invoke, ends at {counted}{claim}{more}; {}.",
+        "Then {label} was promised the lock from {} until {}: its lease of {} less {} % and {} ms, counted from {from}, \
+         ends at {counted}{claim}{more}; {}.",
         exact(s.ret),
         exact(s.promise_end),
         length(s.lease),

@@ -39,6 +39,10 @@ pub(crate) struct Section {
     /// Invoke and return of the winning acquire.
     pub inv: Ns,
     pub ret: Ns,
+    /// What the lease is counted from: the invoke, or where the tap saw it the first command of the attempt that won.
+    pub start: Ns,
+    /// The reply that made the quorum passed the tap no earlier than this; [`NEVER`] if that is not known.
+    pub quorum: Ns,
     /// Lease asked for, in ns; [`NEVER`] for none.
     pub lease: Ns,
     /// Validity claimed, in ms; NaN for none.
@@ -69,6 +73,8 @@ pub(crate) struct Extension {
     pub lease: Ns,
     pub validity_ms: f64,
     pub ended: Ended,
+    /// The library made it by itself, and the tap saw it.
+    pub wire: bool,
 }
 
 /// A part of a promise or a belief: `[start, end)` of a section.
@@ -122,6 +128,8 @@ impl Section {
             token: token.unwrap_or(NO_TOKEN),
             inv,
             ret,
+            start: inv,
+            quorum: NEVER,
             lease,
             validity_ms: validity_ms.unwrap_or(f64::NAN),
             release_inv: NEVER,
@@ -168,7 +176,7 @@ impl Section {
         let lease_end = if self.lease == NEVER {
             NEVER
         } else {
-            let formula = self.inv.saturating_add(usable(self.lease, model));
+            let formula = self.start.saturating_add(usable(self.lease, model));
             formula.min(claimed(self.ret, self.validity_ms))
         };
         let mut pieces: Vec<(Ns, Ns)> = Vec::new();
@@ -253,6 +261,7 @@ mod tests {
             lease: lease * MS,
             validity_ms: f64::NAN,
             ended,
+            wire: false,
         }
     }
 

@@ -28,6 +28,9 @@ fn run(a: &mut Analysis) -> Answer {
     if !f.faults.all_healed() {
         return Answer::unknown("not every fault is proved to be healed");
     }
+    if f.proxy_lost {
+        return Answer::unknown("Toxiproxy was lost, and with it every way to the servers");
+    }
     let mut found = Found::default();
     let mut short = 0u64;
     let mut seen = 0u64;

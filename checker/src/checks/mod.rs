@@ -11,6 +11,7 @@ mod leak;
 mod notice;
 mod overrun;
 mod ownership;
+mod progress;
 mod service;
 mod truthful;
 mod validity;
@@ -43,6 +44,7 @@ pub const CHECKS: &[CheckInfo] = &[
     notice::INFO,
     leak::INFO,
     deadlock::INFO,
+    progress::INFO,
     fencing::INFO,
     effects::INFO,
     coverage::INFO,

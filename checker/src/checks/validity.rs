@@ -64,6 +64,9 @@ fn wrong(f: &Facts, s: &Section) -> Option<String> {
     if v <= 0.0 {
         return Some(format!("success with a validity of {v:.1} ms"));
     }
+    if let Some(what) = by_the_wire(s, usable_ns) {
+        return Some(what);
+    }
     let end = s.inv.saturating_add(usable_ns);
     if end != NEVER && s.ret > end && stopped_across(f, s, end) {
         return Some(format!(
@@ -72,9 +75,35 @@ fn wrong(f: &Facts, s: &Section) -> Option<String> {
         ));
     }
     // What is left at least; "far" below is half of it.
-    let left_ms = usable_ms - (s.ret - s.inv) as f64 / 1e6;
+    let left_ms = usable_ms - (s.ret - s.start) as f64 / 1e6;
     (v < left_ms / 2.0 && left_ms > 20.0)
         .then(|| format!("it claims {v:.1} ms, but {left_ms:.1} ms were left"))
+}
+
+/// What the stamps of the tap say: the quorum was made no earlier than its reply passed, the lease began with the
+/// first command of the attempt.
+fn by_the_wire(s: &Section, usable_ns: u64) -> Option<String> {
+    let end = s.start.saturating_add(usable_ns);
+    if s.quorum == NEVER || end == NEVER {
+        return None;
+    }
+    if s.quorum >= end {
+        return Some(format!(
+            "the reply that made its quorum came at {}, and the lease had ended at {}",
+            seconds(s.quorum),
+            seconds(end)
+        ));
+    }
+    let claimed = s.quorum as f64 / 1e6 + s.validity_ms;
+    let most = end as f64 / 1e6;
+    (claimed > most + ROUNDING_MS).then(|| {
+        format!(
+            "it claims {:.1} ms from no earlier than {}, but the lease ends at {}",
+            s.validity_ms,
+            seconds(s.quorum),
+            seconds(end)
+        )
+    })
 }
 
 /// Whether the client was proved stopped from before the lease's end until after it, inside the call, and a server had

@@ -15,7 +15,7 @@ mod sentinels;
 
 use super::error::ClusterError;
 use super::sentinel::Layout;
-use super::{NodeState, Phase, READY, Spec, local, probe, server_flags};
+use super::{Namespace, NodeState, Phase, READY, Spec, local, probe, server_flags, shim};
 use crate::plan::{Persistence, Reach, RestartData};
 use crate::reaper::{Reaper, engine};
 use bollard::Docker as Engine;
@@ -172,7 +172,8 @@ impl Docker {
             let own = layout.map_or_else(Vec::new, |l| l.node_flags(n));
             let flags = node_flags(spec.plan.persistence).into_iter().chain(own);
             let arguments = images[0].arguments(flags);
-            let recipe = kitchen.server(&name, &images[0], arguments, PORT);
+            let mut recipe = kitchen.server(&name, &images[0], arguments, PORT);
+            recipe.shim = shim::made(&spec.dir, &name);
             Node::start(engine, name, recipe)
         });
         let toxiproxy = async {
@@ -263,6 +264,20 @@ impl Docker {
             Some(_) => "signal",
             None => "engine",
         }
+    }
+
+    pub(super) fn namespace(&self, n: usize) -> Result<Namespace, ClusterError> {
+        let node = &self.nodes[n];
+        let no = |why| ClusterError::NoNamespace {
+            node: node.name.clone(),
+            why,
+        };
+        let pid = node
+            .fast()
+            .ok_or_else(|| no("its process is not one of this host's, or not ours to touch"))?;
+        let toxiproxy = self.toxiproxy.ip;
+        let toxiproxy = toxiproxy.ok_or_else(|| no("Toxiproxy has no address in its network"))?;
+        Ok(Namespace { pid, toxiproxy })
     }
 
     pub(super) fn versions(&self) -> BTreeMap<String, String> {
