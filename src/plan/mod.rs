@@ -132,6 +132,8 @@ pub struct LockPlan {
     pub respect_validity: bool,
     /// The lock gives out fencing tokens (single node: an atomic INCR with the grant).
     pub fencing: bool,
+    /// For a lock that queues: how many others may be granted it while a worker waits; none: it states no such bound.
+    pub bypass: Option<u64>,
     /// One pipelined connection a client and node, or one a worker and node.
     pub connection: Connection,
     /// Passed through to an adapter's `init`.

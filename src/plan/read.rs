@@ -40,6 +40,7 @@ pub const SECTIONS: &[(&str, &[&str])] = &[
             "renew",
             "respect_validity",
             "fencing",
+            "bypass",
             "connection",
             "options",
         ],

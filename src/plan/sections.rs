@@ -128,6 +128,7 @@ pub fn lock(
         renew: s.bool(texts, "renew").unwrap_or(false),
         respect_validity: s.bool(texts, "respect_validity").unwrap_or(false),
         fencing: s.bool(texts, "fencing").unwrap_or(false),
+        bypass: s.integer(texts, "bypass", 0, 1_000_000),
         connection: pick(s, texts, "connection", "way to connect", &connections)
             .unwrap_or(Connection::Shared),
         options: options(texts, s.entry("options")),
