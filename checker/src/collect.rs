@@ -9,7 +9,7 @@ use crate::hash::Map;
 use crate::model::LockKind;
 use crate::mutant::{self, Mutant};
 use crate::names::Name;
-use crate::operation::{Hold, Op, Open, is_not_yours, says_held};
+use crate::operation::{Hold, Op, Open, is_not_yours, no_quorum, says_held};
 use crate::section::{Ended, Extension, NEVER, NO_SECTION, Ns, Section};
 
 /// Calls over their bound that are kept.
@@ -325,7 +325,9 @@ impl Collector {
 
     /// A try without a grant: doubt, or evidence that another held the lock.
     fn not_acquired(&mut self, seat: Seat, open: Open, event: &Event<'_>) {
-        let doubt = event.kind == EventType::Info;
+        // What a server in trouble answers says nothing of the lock.
+        let refused = event.kind == EventType::Fail && (says_held(event) || no_quorum(event));
+        let doubt = !refused;
         self.crowds.denied(seat, (open.inv, event.time), doubt);
         let model = &self.facts.header.model;
         let exact = model.ttl_ms.is_none() && model.kind == LockKind::Mutex;

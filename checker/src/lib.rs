@@ -95,6 +95,7 @@ mod section;
 mod servers;
 mod sharpen;
 mod shrink;
+pub mod stats;
 mod sweep;
 mod tries;
 pub mod verdict;

@@ -110,3 +110,8 @@ pub(crate) fn says_held(event: &Event<'_>) -> bool {
     let code = event.error.as_deref();
     code.is_some_and(|code| HELD.contains(&code))
 }
+
+/// The answer says that too few servers agreed, and that none holds the value of the try.
+pub(crate) fn no_quorum(event: &Event<'_>) -> bool {
+    event.error.as_deref() == Some("no-quorum")
+}

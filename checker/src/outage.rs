@@ -25,7 +25,7 @@ pub(crate) fn outage(f: &Facts, client: Option<Name>, from: Ns, to: Ns) -> Outag
     }
     let mut lost: Vec<&str> = Vec::new();
     for w in f.faults.active(from, to) {
-        if w.kind.starts_with("node-") {
+        if matches!(w.kind.as_str(), "node-kill" | "node-pause" | "node-restart") {
             lost.extend(w.target.split(',').map(str::trim));
         } else if let Some(client) = client.filter(|_| cuts(w)) {
             let mine = links(w).filter(|l| l.0 == f.names.text(client));
@@ -58,8 +58,11 @@ fn links(w: &Window) -> impl Iterator<Item = (&str, &str)> {
     links.filter_map(|l| l.trim().split_once('>'))
 }
 
-/// How many nodes may be lost without harm: N − q.
+/// How many nodes may be lost without harm: N − q of a quorum; none of a primary and its copies.
 pub(crate) fn spare(f: &Facts) -> usize {
     let model = f.model();
+    if model.copies() {
+        return 0;
+    }
     model.nodes.saturating_sub(model.quorum) as usize
 }

@@ -129,6 +129,11 @@ const VIOLATED: &[(&str, &[&str])] = &[
     ("sharpened", &["service"]),
     ("one-value", &["ownership"]),
     ("session", &[]),
+    ("failover-unreplicated", &["service", "fencing"]),
+    ("failover-two-primaries", &["service"]),
+    ("failover-extension", &["service"]),
+    ("failover-extension-gone", &["service"]),
+    ("replica-removed", &[]),
 ];
 
 /// One history a check, in which theory expects that check alone to find something (`coverage`: to lack something).

@@ -25,6 +25,9 @@ pub const SECTIONS: &[(&str, &[&str])] = &[
             "image",
             "toxiproxy_image",
             "reach",
+            "down_after",
+            "min_replicas",
+            "max_lag",
         ],
     ),
     (
@@ -41,6 +44,8 @@ pub const SECTIONS: &[(&str, &[&str])] = &[
             "respect_validity",
             "fencing",
             "bypass",
+            "wait",
+            "stick",
             "connection",
             "options",
         ],
