@@ -78,6 +78,7 @@ fn programs_that_do_not_start() {
             name: "c1".into(),
             argv,
             env: Vec::new(),
+            variables: Vec::new(),
             log: dir.path().join(log),
             dir: root(),
         };

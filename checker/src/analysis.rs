@@ -264,8 +264,19 @@ pub(crate) fn finding(
                 let end = w.healed.map_or("the end".to_owned(), seconds);
                 format!("{} {} ({} to {end})", w.kind, w.target, seconds(w.inject))
             })
+            .chain(stalls(f, from, at))
             .collect(),
     }
+}
+
+/// The machine's own stalls in `[from, at]`, beside the faults that were planned: none of them is the nemesis's doing.
+fn stalls(f: &Facts, from: Ns, at: Ns) -> impl Iterator<Item = String> + '_ {
+    let all = f.faults.stalls.iter();
+    let within = all.filter(move |(begin, end)| *begin <= at && *end >= from);
+    within.take(FAULTS_MAX).map(|(begin, end)| {
+        let (begin, end) = (seconds(*begin), seconds(*end));
+        format!("unplanned: the machine stood still ({begin} to {end})")
+    })
 }
 
 /// What was seen on the servers of the sections' key from their first invoke until `at`: what concerns their

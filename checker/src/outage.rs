@@ -7,6 +7,9 @@ use crate::faults::Window;
 use crate::names::Name;
 use crate::section::Ns;
 
+/// The faults that take a node away and do nothing else.
+const LOSES_NODE: [&str; 4] = ["node-kill", "node-pause", "node-restart", "node-power-loss"];
+
 /// What was wrong in some time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outage {
@@ -25,7 +28,7 @@ pub(crate) fn outage(f: &Facts, client: Option<Name>, from: Ns, to: Ns) -> Outag
     }
     let mut lost: Vec<&str> = Vec::new();
     for w in f.faults.active(from, to) {
-        if matches!(w.kind.as_str(), "node-kill" | "node-pause" | "node-restart") {
+        if LOSES_NODE.contains(&w.kind.as_str()) {
             lost.extend(w.target.split(',').map(str::trim));
         } else if let Some(client) = client.filter(|_| cuts(w)) {
             let mine = links(w).filter(|l| l.0 == f.names.text(client));

@@ -11,6 +11,7 @@ mod doctor_command;
 mod exit;
 mod list;
 mod merge;
+mod predict;
 mod report;
 mod run;
 mod say;
@@ -53,6 +54,8 @@ enum Command {
     Compare(compare::Args),
     /// Put the results of several shards, or of any folders, into one table, `junit.xml` and page.
     Merge(merge::Args),
+    /// Predict how often a critical section outlasts its lease, from work times and pauses of one's own.
+    Predict(predict::Args),
     /// Judge one or more histories, from wherever they are.
     Check(check::Args),
     /// Write and print the reports of results folders again, from what stands in them.
@@ -117,6 +120,7 @@ pub fn main() -> ExitCode {
         Command::Suite(args) => suite::main(&args),
         Command::Compare(args) => compare::main(&args),
         Command::Merge(args) => merge::main(&args),
+        Command::Predict(args) => predict::main(&args),
         Command::Check(args) => check::main(&args),
         Command::Report(args) => report::main(&args),
         Command::Doctor(args) => doctor_command::main(&args),

@@ -12,7 +12,7 @@ use std::cell::{OnceCell, RefCell};
 use std::future::Future;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// One connection to every node.
 type Links = Rc<[Resp]>;
@@ -137,6 +137,11 @@ impl WorkerEnv {
 impl Env for WorkerEnv {
     fn now(&self) -> Duration {
         self.shared.start.elapsed()
+    }
+
+    fn wall(&self) -> Duration {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        since.unwrap_or_default()
     }
 
     fn sleep(&self, length: Duration) -> impl Future<Output = ()> {

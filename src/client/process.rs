@@ -40,6 +40,8 @@ pub struct ClientSpec {
     pub argv: Vec<String>,
     /// Environment variables let through beside PATH, HOME and LANG.
     pub env: Vec<String>,
+    /// Environment variables given beside these, name and value.
+    pub variables: Vec<(String, String)>,
     /// Where its standard error is kept (the first 4 MiB).
     pub log: PathBuf,
     /// Its working directory.

@@ -69,6 +69,7 @@ pub(super) fn start(spec: &ClientSpec) -> Result<Started, ClientError> {
             command.env(name, value);
         }
     }
+    command.envs(spec.variables.iter().map(|(name, value)| (name, value)));
     let failed = |source| ClientError::Start {
         client: spec.name.clone(),
         program: program.clone(),

@@ -3,7 +3,7 @@
 //! Owns spawning, signalling and reaping. Must not know Toxiproxy's API or clients. Servers listen on 127.0.0.1 only.
 use super::error::ClusterError;
 use super::sentinel::Layout;
-use super::{NodeState, Phase, READY, Spec, probe, server_flags, tools};
+use super::{NodeState, Phase, READY, Spec, probe, server_flags, shim, tools};
 use crate::plan::{Persistence, RestartData};
 use crate::reaper::{Reaper, procs};
 use futures_util::future::try_join_all;
@@ -38,6 +38,8 @@ struct Node {
     folder: PathBuf,
     argv: Vec<String>,
     persistence: Persistence,
+    /// What its environment holds beside the usual.
+    variables: Vec<(String, String)>,
     reaper: Reaper,
     address: SocketAddr,
     server: RefCell<Server>,
@@ -190,6 +192,8 @@ impl Node {
         reaper: &Reaper,
     ) -> Result<Self, ClusterError> {
         let folder = dir.join(&name);
+        let shim = shim::made(dir, &name);
+        let variables = shim.map(|f| shim::variables(&f)).unwrap_or_default();
         make_dir(&folder.join("data"))?;
         let mut tries = 0;
         loop {
@@ -197,8 +201,8 @@ impl Node {
             let port = tools::free_port(&name)?;
             let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
             let argv = argv(port, &folder)?;
-            let mut server =
-                Server::spawn(&argv, &folder.join("data"), &folder.join("log"), reaper)?;
+            let (data, log) = (folder.join("data"), folder.join("log"));
+            let mut server = Server::spawn(&argv, &data, &log, &variables, reaper)?;
             match server.ready(&name, address, true).await {
                 Ok(()) => {
                     return Ok(Self {
@@ -206,6 +210,7 @@ impl Node {
                         folder,
                         argv,
                         persistence,
+                        variables,
                         reaper: reaper.clone(),
                         address,
                         server: RefCell::new(server),
@@ -235,8 +240,8 @@ impl Node {
         } else if self.persistence == Persistence::None {
             tracing::debug!("{} keeps an empty folder: it persists nothing", self.name);
         }
-        let mut server =
-            Server::spawn(&self.argv, &folder, &self.folder.join("log"), &self.reaper)?;
+        let log = self.folder.join("log");
+        let mut server = Server::spawn(&self.argv, &folder, &log, &self.variables, &self.reaper)?;
         let ready = server.ready(&self.name, self.address, true).await;
         // In place even when it is not ready: then it can still be looked at, killed and started again.
         self.server.replace(server);
@@ -304,7 +309,7 @@ async fn start_toxiproxy(
             port.to_string(),
         ];
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let mut server = Server::spawn(&argv, &folder, &folder.join("log"), reaper)?;
+        let mut server = Server::spawn(&argv, &folder, &folder.join("log"), &[], reaper)?;
         match server.ready("toxiproxy", address, false).await {
             Ok(()) => return Ok((server, address)),
             Err(_) if tries < PORT_TRIES && server.port_was_taken() => {}
@@ -318,6 +323,7 @@ impl Server {
         argv: &[String],
         folder: &Path,
         log: &Path,
+        variables: &[(String, String)],
         reaper: &Reaper,
     ) -> Result<Self, ClusterError> {
         let out = OpenOptions::new().create(true).append(true).open(log);
@@ -332,6 +338,7 @@ impl Server {
             .envs(kept)
             // At its default Toxiproxy writes several lines a connection.
             .env("LOG_LEVEL", "error")
+            .envs(variables.iter().map(|(name, value)| (name, value)))
             .process_group(0)
             .stdin(Stdio::null())
             .stdout(out)

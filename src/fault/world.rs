@@ -17,6 +17,8 @@ use std::rc::Rc;
 pub struct World {
     /// The plan.
     pub plan: Rc<Plan>,
+    /// What all keys of this run begin with.
+    pub prefix: String,
     /// The run's clock.
     pub clock: Clock,
     /// The history.

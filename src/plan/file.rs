@@ -5,6 +5,7 @@
 //! fault's place; `--set` comes last. `cli` hands the plans to `run`.
 use super::error::PlanError;
 use super::fault::{self, World, id_of};
+use super::kinds::clocks::shims_servers;
 use super::read::{Names, Section, keys_of, unknown_keys, unknown_name, wrong_type};
 use super::sections::{cluster, expect, load_plan, lock, resource};
 use super::tree::{self, At, Entry, Node, Table, Texts, Value};
@@ -358,13 +359,14 @@ fn one(
     let expect = expect(texts, whole.get("expect"));
     check_stick(texts, &lock_s, lock.as_ref(), load.as_ref());
     // A fault is judged against the cluster and the clients, so only where these are known.
-    let (cluster, load) = (cluster?, load?);
+    let (mut cluster, load) = (cluster?, load?);
     let world = World {
         cluster: &cluster,
         clients: load.clients,
         load: load.length,
     };
     let faults = fault::read(texts, whole.get("fault"), &world);
+    cluster.shim = faults.iter().any(|f| shims_servers(f.kind));
     Some(Plan {
         name,
         variant,

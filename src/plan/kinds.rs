@@ -2,6 +2,10 @@
 //!
 //! Owns the table [`kinds`], which the parser obeys, `schema` publishes and `list faults` prints. Must not know how a
 //! fault is injected; `fault` does what this table says.
+pub(super) mod clocks;
+mod commands;
+mod pipes;
+
 use super::{FaultKind, Target};
 
 /// What there is to know of one kind of fault.
@@ -259,6 +263,23 @@ const KINDS: &[KindInfo] = &[
         inverse: "REPLICAOF to the old primary",
         attestation: "ROLE of another node says master, then that of one node only, and the Sentinels name it",
     },
+    commands::NODE_DROP_CLIENTS,
+    commands::NODE_SCRIPT_FLUSH,
+    commands::NODE_FLUSH,
+    commands::NODE_DELETE,
+    commands::NODE_EVICT,
+    commands::NODE_FULL,
+    commands::NODE_SLOW,
+    commands::NODE_READONLY,
+    pipes::BANDWIDTH,
+    pipes::SLOW_CLOSE,
+    pipes::SLICER,
+    pipes::LIMIT_DATA,
+    pipes::PACKET_LOSS,
+    pipes::SWIZZLE,
+    clocks::NODE_CLOCK,
+    clocks::CLIENT_CLOCK,
+    clocks::NODE_POWER_LOSS,
 ];
 
 #[cfg(test)]

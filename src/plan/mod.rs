@@ -8,10 +8,12 @@
 //!                                        `-error-> every mistake at its place
 //! ```
 pub mod duration;
+pub mod each;
 mod error;
 mod fault;
 mod file;
 pub mod kinds;
+mod measures;
 mod moment;
 pub mod names;
 mod read;
@@ -25,6 +27,7 @@ mod write;
 pub use error::{PlanError, Problem};
 pub use fault::is_server;
 pub use file::{Overrides, load, load_resolved, parse};
+pub use measures::Measures;
 pub use schema::schema;
 
 use fencepost_checker::{Expect, Fence};
@@ -81,6 +84,9 @@ pub struct ClusterPlan {
     /// Topology `sentinel`: a replica that was silent for longer is out of reach to `min_replicas`; whole seconds.
     #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
     pub max_lag: Option<Duration>,
+    /// Servers are started with the preload shim: some fault needs it. Follows from the faults.
+    #[serde(skip)]
+    pub shim: bool,
 }
 
 /// How the servers stand to each other.
@@ -101,8 +107,10 @@ pub enum Topology {
 pub enum Persistence {
     /// Nothing: `--save '' --appendonly no`.
     None,
-    /// Append-only file, `appendfsync everysec`.
+    /// Append-only file, `appendfsync everysec`; `aof-everysec` is the same.
     Aof,
+    /// Append-only file, `appendfsync always`.
+    AofAlways,
 }
 
 /// How clients reach Toxiproxy in Docker.
@@ -249,6 +257,8 @@ pub struct FaultPlan {
     /// Topology `sentinel`: how long a primary that was replaced stays writable once the fault itself is undone.
     #[serde(with = "duration::optional")]
     pub demote_after: Option<Duration>,
+    /// What it needs beside times.
+    pub measures: Measures,
 }
 
 /// Kinds of fault.
@@ -279,6 +289,40 @@ pub enum FaultKind {
     ResourceDelay,
     /// `SENTINEL FAILOVER`: another node is promoted although the primary is well.
     Failover,
+    /// A server closes its clients' connections.
+    NodeDropClients,
+    /// A server forgets loaded scripts.
+    NodeScriptFlush,
+    /// A server is emptied.
+    NodeFlush,
+    /// A lock's key is deleted by an outsider.
+    NodeDelete,
+    /// A server evicts keys for a cache.
+    NodeEvict,
+    /// A server is out of memory.
+    NodeFull,
+    /// A server is busy with one slow command.
+    NodeSlow,
+    /// A server refuses writes.
+    NodeReadonly,
+    /// A link carries few bytes a second.
+    Bandwidth,
+    /// A link passes the end of a connection on late.
+    SlowClose,
+    /// A link carries bytes in pieces.
+    Slicer,
+    /// A link breaks connections after some bytes.
+    LimitData,
+    /// Packets to a server are lost.
+    PacketLoss,
+    /// Links are cut and healed one after the other.
+    Swizzle,
+    /// A server's wall clock steps or drifts.
+    NodeClock,
+    /// A client's wall clock steps or drifts.
+    ClientClock,
+    /// A server loses its power, and what it had not synced.
+    NodePowerLoss,
 }
 
 /// What a fault hits.

@@ -75,7 +75,9 @@ fn key(section: &str, key: &str) -> Value {
             json!({ "enum": ["single", "independent", "sentinel"], "default": "single" })
         }
         ("cluster", "nodes") => json!({ "type": "integer", "minimum": 1, "maximum": 15 }),
-        ("cluster", "persistence") => json!({ "enum": ["none", "aof"], "default": "none" }),
+        ("cluster", "persistence") => {
+            json!({ "enum": ["none", "aof", "aof-everysec", "aof-always"], "default": "none" })
+        }
         ("cluster", "reach") => {
             json!({ "enum": ["auto", "container", "published"], "default": "auto" })
         }
@@ -180,7 +182,9 @@ fn fault_key(row: &KindInfo, key: &str) -> Value {
         "direction" => json!({ "enum": ["both", "requests", "replies"], "default": "both" }),
         "mode" => json!({ "enum": ["black-hole", "reset", "stall"], "default": "black-hole" }),
         "data" => json!({ "enum": ["keep", "drop"], "default": "keep" }),
-        _ => json!({ "$ref": "#/$defs/duration" }),
+        key => {
+            super::measures::schema(key).unwrap_or_else(|| json!({ "$ref": "#/$defs/duration" }))
+        }
     }
 }
 

@@ -35,7 +35,12 @@ pub fn cluster(texts: &mut Texts, s: &Section<'_>) -> Option<ClusterPlan> {
     ];
     let given = s.entry("topology").is_some();
     let topology = pick(s, texts, "topology", "topology", &topologies);
-    let persistences = [("none", Persistence::None), ("aof", Persistence::Aof)];
+    let persistences = [
+        ("none", Persistence::None),
+        ("aof", Persistence::Aof),
+        ("aof-everysec", Persistence::Aof),
+        ("aof-always", Persistence::AofAlways),
+    ];
     let persistence = pick(s, texts, "persistence", "persistence", &persistences);
     let reaches = [
         ("auto", Reach::Auto),
@@ -91,6 +96,7 @@ pub fn cluster(texts: &mut Texts, s: &Section<'_>) -> Option<ClusterPlan> {
         image,
         toxiproxy_image,
         reach: reach.unwrap_or(Reach::Auto),
+        shim: false,
     })
 }
 

@@ -496,3 +496,37 @@ fn names_are_those_of_the_rooms_that_own_the_things() {
         classes
     );
 }
+
+/// Each cell quotes the table that it comes from, is read without a mistake, and stands in the page of the matrix.
+#[test]
+fn every_cell_of_the_matrix_is_a_workload() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("workloads/matrix");
+    let page = std::fs::read_to_string(dir.join("README.md")).expect("README.md");
+    let files = std::fs::read_dir(dir).expect("workloads/matrix/").flatten();
+    let files = files
+        .map(|f| f.path())
+        .filter(|p| p.extension().is_some_and(|e| e == "toml"));
+    let mut cells = 0;
+    for path in files {
+        let plans = load(&path, &Overrides::default()).map_err(|e| e.render(100, false, true));
+        for plan in plans.unwrap_or_else(|e| panic!("{e}")) {
+            assert!(plan.about.starts_with("Matrix, "), "{}", path.display());
+            assert!(
+                page.contains(&format!("({}.toml)", plan.name)),
+                "{}",
+                plan.name
+            );
+            assert!(!plan.expect.is_empty(), "{}", plan.name);
+            let again = one(&plan.to_toml());
+            assert_eq!(
+                Plan {
+                    about: plan.about.clone(),
+                    ..again
+                },
+                plan
+            );
+        }
+        cells += 1;
+    }
+    assert!(cells >= 30, "{cells} cells");
+}

@@ -136,6 +136,7 @@ fn fault_table(fault: &FaultPlan) -> Table {
             time(&mut t, key, d);
         }
     }
+    super::measures::write(&fault.measures, &mut t);
     if let Some(until) = &fault.until {
         t.insert("until".into(), trigger_table(until).into());
     }

@@ -318,6 +318,12 @@ pub fn faults(s: &Summary) -> Table {
             first,
         ]);
     }
+    if !s.faults.is_empty() && s.stalls.count > 0 {
+        let cells = ["", "unplanned", &s.stalls.count.to_string(), "", "", ""];
+        let mut row: Vec<String> = cells.map(str::to_owned).to_vec();
+        row.push(format!("the machine stood still: {}", stalls(s)));
+        t.rows.push(row);
+    }
     t
 }
 
@@ -387,9 +393,10 @@ fn stalls(s: &Summary) -> String {
     match s.stalls.count {
         0 => String::from("none over 50 ms"),
         n => format!(
-            "{n}, {} ms in all, longest {} ms",
+            "{n}, {} ms in all, longest {} ms, {} of them beside a fault",
             number(s.stalls.total_ms),
-            number(s.stalls.longest_ms)
+            number(s.stalls.longest_ms),
+            s.stalls.during_faults
         ),
     }
 }

@@ -16,10 +16,12 @@ pub mod streams;
 mod worker;
 
 use crate::client::{ClientError, ClientSpec, Init};
+use crate::cluster::shim::Shim;
 use crate::cluster::{Cluster, ClusterError};
 use crate::fault::{Nemesis, World};
 use crate::observe::{Hiccups, Nodes, ObserveError, Observer};
-use crate::plan::{Plan, Topology};
+use crate::plan::{FaultKind, FaultPlan, Plan, Topology};
+use crate::reaper::{self, Reaper};
 use crate::record::{Clock, Sink};
 use board::Board;
 use clients::{Clients, Recipe};
@@ -157,6 +159,7 @@ impl Stage {
         dir: &Path,
         progress: &dyn Watcher,
     ) -> Result<Self, RunError> {
+        crate::fault::possible(&plan, &session.cluster)?;
         progress.phase("clients", None);
         let clock = Clock::start();
         let history = dir.join("history.jsonl");
@@ -180,7 +183,7 @@ impl Stage {
         let control =
             (plan.lock.name.as_deref() == Some("perfect")).then(|| Rc::new(Grants::default()));
         let reaper = session.reaper.clone();
-        let recipe = recipe(&plan, &session.cluster, prefix, dir);
+        let recipe = recipe(&plan, &session.cluster, prefix, dir, &reaper)?;
         let clients =
             Clients::start(recipe, clock, recorder.clone(), reaper, control.clone()).await?;
         say_library(&recorder, clock, &clients);
@@ -201,6 +204,7 @@ impl Stage {
         let world = World {
             random: RefCell::new(streams::stream(plan.seed, "faults")),
             given: Cell::new(0),
+            prefix: prefix.to_owned(),
             plan,
             clock,
             recorder: recorder.clone(),
@@ -402,7 +406,28 @@ fn load_bound(plan: &Plan) -> Option<f64> {
     (pause > 0.0).then(|| workers * A_TRY / pause)
 }
 
-fn recipe(plan: &Plan, cluster: &Cluster, prefix: &str, dir: &Path) -> Recipe {
+/// A shim for each client, where a fault needs them: in the scratch folder, a new one for each run.
+fn shims(plan: &Plan, reaper: &Reaper) -> Result<BTreeMap<String, Shim>, ClusterError> {
+    let needed = |f: &FaultPlan| f.kind == FaultKind::ClientClock;
+    if !plan.faults.iter().any(needed) {
+        return Ok(BTreeMap::new());
+    }
+    let names = (1..=plan.load.clients).map(|n| format!("c{n}"));
+    names
+        .map(|name| {
+            let folder = format!("{name}-shim-{}", reaper::fresh_run());
+            Ok((name, Shim::create(&reaper.scratch().join(folder))?))
+        })
+        .collect()
+}
+
+fn recipe(
+    plan: &Plan,
+    cluster: &Cluster,
+    prefix: &str,
+    dir: &Path,
+    reaper: &Reaper,
+) -> Result<Recipe, ClusterError> {
     let names = (1..=plan.load.clients).map(|n| format!("c{n}"));
     let links = |name: &str| -> Vec<SocketAddr> {
         (0..cluster.node_count())
@@ -426,15 +451,17 @@ fn recipe(plan: &Plan, cluster: &Cluster, prefix: &str, dir: &Path) -> Recipe {
         options.insert("announced".into(), announced.into());
         options.insert("service".into(), crate::cluster::SERVICE.into());
     }
-    Recipe {
+    Ok(Recipe {
         spec: ClientSpec {
             name: String::new(),
             argv: argv(plan),
             env: plan.lock.env.clone(),
+            variables: Vec::new(),
             log: PathBuf::new(),
             // Where the harness was started, so that an adapter's path is the one that was typed.
             dir: std::env::current_dir().unwrap_or_else(|_| ".".into()),
         },
+        shims: shims(plan, reaper)?,
         logs: dir.join("clients"),
         init: Init {
             nodes: Vec::new(),
@@ -452,7 +479,7 @@ fn recipe(plan: &Plan, cluster: &Cluster, prefix: &str, dir: &Path) -> Recipe {
             .map(|name| (name.clone(), own_options(plan, cluster, &name)))
             .collect(),
         deadline: plan.lock.timeout.max(Duration::from_secs(20)),
-    }
+    })
 }
 
 /// Options that differ from client to client: where it finds the Sentinels, and whether it asks them again.
