@@ -323,7 +323,7 @@ impl World {
             self.emit(at, named("driver", "phase", value));
         }
         if self.config.has(With::Lossy) {
-            self.window(9, "latency", &"c*>n*".into(), (0, LOAD));
+            self.window(9, "latency", "c*>n*", (0, LOAD));
         }
     }
 
@@ -386,13 +386,7 @@ impl World {
     }
 
     /// A fault from injection to healed, as the nemesis tells it.
-    fn window(
-        &mut self,
-        fault: u32,
-        kind: &'static str,
-        target: &str,
-        (from, to): (u64, u64),
-    ) {
+    fn window(&mut self, fault: u32, kind: &'static str, target: &str, (from, to): (u64, u64)) {
         for (phase, at) in [
             ("inject", from),
             ("bit", from),
@@ -406,7 +400,9 @@ impl World {
                 ..Value::default()
             };
             let mut event = named("nemesis", kind, value);
-            event.client = target.starts_with('c').then(|| target.clone());
+            event.client = target
+                .starts_with('c')
+                .then(|| Cow::Owned(target.to_owned()));
             self.emit(at, event);
         }
     }
