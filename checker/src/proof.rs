@@ -70,7 +70,7 @@ fn promised(f: &Facts, label: &str, i: u32) -> String {
         "the invoke".to_owned()
     } else {
         format!(
-            "the first command of the attempt that won, at {},",
+            "the first command of the attempt that won, at {}",
             exact(s.start)
         )
     };

@@ -48,7 +48,8 @@ fn run(a: &mut Analysis) -> Answer {
 fn unanswered(f: &Facts, v: &Vain) -> Option<String> {
     let half = v.inv + (v.ret - v.inv) / 2;
     let quiet = f.faults.active(half, v.ret).next().is_none() && !f.faults.stalled_in(half, v.ret);
-    (v.deadline && quiet && !f.lost.contains(&v.client)).then(|| {
+    let spoke = !f.lost.contains(&v.client) && !f.wire.is_empty();
+    (v.deadline && quiet && spoke).then(|| {
         let waited = length(v.ret - v.inv);
         format!("the call did not end in {waited}")
     })
