@@ -200,7 +200,7 @@ impl Analysis {
             if self.excluded.contains(i) || s.promise_end <= s.ret {
                 return false;
             }
-            let stays = f.servers.stays(s.key, s.owner);
+            let stays = f.servers.stays(s.key, s.owner, s.ret);
             let early = stays.iter().filter(|stay| {
                 stay.loss.is_some_and(|l| {
                     let e = f.servers.at(l.seen);

@@ -5,11 +5,12 @@
 //!
 //! | process | `f` | types | value fields |
 //! |---|---|---|---|
-//! | number | `acquire` | invoke; ok, fail, info | invoke: `wait_ms`, `shared`, `ttl_ms` if not the model's; ok: `owner`, `validity_ms`, `token` |
+//! | number | `acquire` | invoke; ok, fail, info | invoke: `wait_ms`, `shared`, `ttl_ms` if not the model's; ok: `owner`, `validity_ms`, `token`, `since` |
 //! | number | `release` | invoke; ok, fail, info | – |
 //! | number | `extend` | invoke; ok, fail, info | invoke: `ttl_ms`; ok: `validity_ms` |
 //! | number | `work` | invoke; ok, info | invoke: `ms` |
 //! | number | `read`, `write` | ok, fail | an effect at the protected resource, in order of acceptance: `version`, `token`; fail: refused by the fence or given up by the client |
+//! | number | `renewed` | info | a keep-alive that the library sent by itself was confirmed: `since`, `ttl_ms` if not the model's |
 //! | number | `lost` | info | the library told its holder that the lock is gone |
 //! | `driver` | `death` | info | `client` was killed or ended; stamped before kill(2) is called; `proof`; with `error` `unplanned` where nobody killed it |
 //! | `driver` | `birth` | info | `client` answers (again); `library`-like facts in `proof` |
@@ -153,6 +154,11 @@ pub struct Value<'a> {
     /// When the operation was meant to start (open loop), ns since the start of the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub intended: Option<u64>,
+    /// The earliest time at which the lease can have begun, by the harness's clock, ns since the start of the run: for
+    /// a lock on a session, the stamp of the last numbered tick that was read before the last confirmed keep-alive (or
+    /// the session's grant) was sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<u64>,
     /// The server concerned, such as `n1`.
     #[serde(
         borrow,

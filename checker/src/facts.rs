@@ -1,12 +1,15 @@
 //! What is left of a history once it is read: sections, extensions, effects, server evidence, faults, phases.
 //!
 //! Owns [`Facts`] and its indexes. Must not know the checks. Made by `collect`, read by everything after it.
+use crate::crowd::{Gap, Waiting};
+use crate::event::Event;
 use crate::faults::Faults;
 use crate::model::{Header, LockKind, Model};
 use crate::mutant::{self, Mutant};
 use crate::names::{NONE, Name, Names};
 use crate::section::{Ended, Extension, NEVER, NO_SECTION, NO_TOKEN, Ns, Piece, Section};
 use crate::servers::Servers;
+use crate::sharpen::{self, Proved};
 use crate::verdict::SectionView;
 use crate::wire::Wire;
 use std::collections::{BTreeMap, HashMap};
@@ -68,6 +71,18 @@ pub(crate) struct Ghost {
     pub release: (Ns, Ns),
 }
 
+/// A call that was answered after its stated bound, or given up at it. Times in ns.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Late {
+    pub op: &'static str,
+    pub key: Name,
+    pub client: Name,
+    pub inv: Ns,
+    pub ret: Ns,
+    pub bound: Ns,
+    pub given_up: bool,
+}
+
 /// What was tried on one key after the last fault was gone and the tail had begun.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tail {
@@ -107,6 +122,13 @@ pub(crate) struct Facts {
     pub vain: Vec<Vain>,
     pub tries: Vec<Try>,
     pub ghosts: Vec<Ghost>,
+    /// Commands that a tap saw, by server and second of the run.
+    pub commands: BTreeMap<(Name, u64), u64>,
+    pub late: Vec<Late>,
+    /// By key and time.
+    pub gaps: Vec<Gap>,
+    /// Who tried and never got it, by key.
+    pub waiting: Vec<Waiting>,
     pub tails: HashMap<Name, Tail>,
     /// When the tail began, or the last fault in it was gone, whichever is later.
     pub tail_from: Option<Ns>,
@@ -116,6 +138,8 @@ pub(crate) struct Facts {
     /// Acquires that were invoked while another worker held the key or tried for it.
     pub contended: u64,
     pub events: u64,
+    /// The time of the last event.
+    pub last: Ns,
     /// What does not fit together, with the place of the first.
     pub anomalies: u64,
     pub first_anomaly: Option<String>,
@@ -160,12 +184,17 @@ impl Facts {
             vain: Vec::new(),
             tries: Vec::new(),
             ghosts: Vec::new(),
+            commands: BTreeMap::new(),
+            late: Vec::new(),
+            gaps: Vec::new(),
+            waiting: Vec::new(),
             tails: HashMap::new(),
             tail_from: None,
             ended: false,
             tallies: BTreeMap::new(),
             contended: 0,
             events: 0,
+            last: 0,
             anomalies: 0,
             first_anomaly: None,
             clients: 0,
@@ -204,13 +233,7 @@ impl Facts {
             &mut self.extensions,
         );
         self.extensions.sort_by_key(|e| (e.section, e.inv));
-        let model = &self.header.model;
-        let mut rest = self.extensions.as_slice();
-        for (me, s) in (0u32..).zip(&mut self.sections) {
-            let n = rest.iter().take_while(|e| e.section == me).count();
-            let (mine, others) = rest.split_at(n);
-            rest = others;
-            s.settle(me, mine, model, &mut self.promise);
+        for (me, s) in (0u32..).zip(&self.sections) {
             if s.release_inv != NEVER {
                 self.by_release.push(me);
                 if s.release_ret == NEVER {
@@ -225,12 +248,53 @@ impl Facts {
         self.by_key = (0..sections.len() as u32).collect();
         self.by_key
             .sort_unstable_by_key(|i| (of(*i).key, of(*i).ret, *i));
+        self.settle();
+        let sections = &self.sections;
+        let of = |i: u32| &sections[i as usize];
         self.by_release
             .sort_unstable_by_key(|i| (of(*i).key, of(*i).release_inv, *i));
         self.open_releases
             .sort_unstable_by_key(|i| (of(*i).key, *i));
         self.promise
             .sort_unstable_by_key(|p| (of(p.section).key, p.start, p.end, p.section));
+    }
+
+    /// Counts a command that a tap saw on its way to a server.
+    pub(crate) fn command(&mut self, event: &Event<'_>) {
+        const SECOND: Ns = 1_000_000_000;
+        if event.f == "request" {
+            let node = self.names.optional(event.value.node.as_deref());
+            let counted = self.commands.entry((node, event.time / SECOND));
+            *counted.or_default() += 1;
+        }
+    }
+
+    /// Sets the intervals of all sections, key by key and in the order of their grants.
+    fn settle(&mut self) {
+        let model = &self.header.model;
+        let sharpens = sharpen::applies(model);
+        let mut proved = Proved::default();
+        let mut key = NONE;
+        for me in &self.by_key {
+            let s = &self.sections[*me as usize];
+            if s.key != key {
+                (key, proved) = (s.key, Proved::default());
+            }
+            // Of a session's lease an acquire says nothing.
+            if sharpens && s.start == s.inv {
+                let seen = sharpen::seen(s, &self.servers, model);
+                let start = proved.earliest(s, &self.sections, seen);
+                self.sections[*me as usize].start = start;
+            }
+            let first = self.extensions.partition_point(|e| e.section < *me);
+            let end = self.extensions.partition_point(|e| e.section <= *me);
+            let before = self.promise.len();
+            let s = &mut self.sections[*me as usize];
+            s.settle(*me, &self.extensions[first..end], model, &mut self.promise);
+            if sharpens {
+                proved.add(&self.promise[before..]);
+            }
+        }
     }
 
     pub(crate) fn model(&self) -> &Model {
@@ -264,6 +328,13 @@ impl Facts {
             .get(&owner)
             .copied()
             .filter(|s| *s != NO_SECTION)
+    }
+
+    /// The sections that were granted with this owner value, if there are several.
+    pub(crate) fn sharers(&self, owner: Name) -> Option<impl Iterator<Item = u32> + '_> {
+        let shared = self.by_owner.get(&owner) == Some(&NO_SECTION);
+        let all = (0u32..).zip(&self.sections);
+        shared.then(|| all.filter(move |(_, s)| s.owner == owner).map(|(i, _)| i))
     }
 
     /// Sections of one key, by return; one slice a key.

@@ -4,6 +4,7 @@
 use crate::facts::{Facts, length};
 use crate::section::{Ended, NEVER, Ns, Section, usable};
 use crate::sweep::Pair;
+use std::cmp::Ordering;
 
 /// A time to the nanosecond, without needless zeros: `1.2040015 s`.
 fn exact(ns: Ns) -> String {
@@ -66,13 +67,17 @@ fn promised(f: &Facts, label: &str, i: u32) -> String {
         );
     }
     let counted = exact(s.start.saturating_add(usable(s.lease, model)));
-    let from = if s.start == s.inv {
-        "the invoke".to_owned()
-    } else {
-        format!(
+    let from = match s.start.cmp(&s.inv) {
+        Ordering::Equal => "the invoke".to_owned(),
+        Ordering::Less => format!("{}, the last confirmed keep-alive", exact(s.start)),
+        Ordering::Greater if s.quorum != NEVER => format!(
             "the first command of the attempt that won, at {}",
             exact(s.start)
-        )
+        ),
+        Ordering::Greater => format!(
+            "{}, before which no server had its value, or it was granted inside of another's promise",
+            exact(s.start)
+        ),
     };
     let extended = f.extensions_of(i).len();
     let more = match extended {
@@ -88,8 +93,8 @@ fn promised(f: &Facts, label: &str, i: u32) -> String {
         )
     };
     format!(
-        "Then {label} was promised the lock from {} until {}: its lease of {} less {} % and {} ms, counted from {from}, \
-         ends at {counted}{claim}{more}; {}.",
+        "Then {label} was promised the lock from {} until {}: its lease of {} less {} % and {} ms, counted from \
+         {from}, ends at {counted}{claim}{more}; {}.",
         exact(s.ret),
         exact(s.promise_end),
         length(s.lease),

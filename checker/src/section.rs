@@ -56,6 +56,10 @@ pub(crate) struct Section {
     pub died: bool,
     /// A reader's of a read-write lock.
     pub shared: bool,
+    /// The worker had tried for the key in vain before, at any time.
+    pub retried: bool,
+    /// The worker's first try since it last held the key.
+    pub wanted: Ns,
     /// The last effect that the resource accepted from it.
     pub last_effect: Ns,
     /// Ends of P and B, set by [`Section::settle`].
@@ -75,6 +79,8 @@ pub(crate) struct Extension {
     pub ended: Ended,
     /// The library made it by itself, and the tap saw it.
     pub wire: bool,
+    /// Nobody asked for it: the library told of it, and `inv` is only the earliest time at which it can have asked.
+    pub told: bool,
 }
 
 /// A part of a promise or a belief: `[start, end)` of a section.
@@ -138,6 +144,8 @@ impl Section {
             over: NEVER,
             died: false,
             shared: false,
+            retried: false,
+            wanted: inv,
             last_effect: 0,
             promise_end: 0,
             belief_end: 0,
@@ -262,6 +270,7 @@ mod tests {
             validity_ms: f64::NAN,
             ended,
             wire: false,
+            told: false,
         }
     }
 

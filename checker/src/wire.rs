@@ -249,6 +249,7 @@ fn rounds(renewals: &[&Sent], section: u32, lease: Ns, quorum: usize) -> Vec<Ext
                 validity_ms: f64::NAN,
                 ended: Ended::Ok,
                 wire: true,
+                told: false,
             });
         }
         from += round.len().max(1);

@@ -160,6 +160,8 @@ pub struct LockPlan {
     pub respect_validity: bool,
     /// The lock gives out fencing tokens (single node: an atomic INCR with the grant).
     pub fencing: bool,
+    /// For a lock that queues: how many others may be granted it while a worker waits; none: it states no such bound.
+    pub bypass: Option<u64>,
     /// A grant and an extension count only once this many replicas have acknowledged them (`WAIT`); 0: not asked.
     pub wait: u32,
     /// Clients that keep to the first primary for good, where the others ask the Sentinels.

@@ -43,6 +43,7 @@ pub const SECTIONS: &[(&str, &[&str])] = &[
             "renew",
             "respect_validity",
             "fencing",
+            "bypass",
             "wait",
             "stick",
             "connection",

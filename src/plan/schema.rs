@@ -93,6 +93,7 @@ fn key(section: &str, key: &str) -> Value {
         ("lock", "renew" | "respect_validity" | "fencing") => {
             json!({ "type": "boolean", "default": false })
         }
+        ("lock", "bypass") => json!({ "type": "integer", "minimum": 0, "maximum": 1_000_000 }),
         ("lock", "connection") => json!({ "enum": ["shared", "worker"], "default": "shared" }),
         ("lock", "options") => json!({ "type": "object" }),
         ("load", "clients") => {

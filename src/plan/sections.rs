@@ -193,6 +193,7 @@ pub fn lock(
         renew: s.bool(texts, "renew").unwrap_or(false),
         respect_validity: s.bool(texts, "respect_validity").unwrap_or(false),
         fencing: s.bool(texts, "fencing").unwrap_or(false),
+        bypass: s.integer(texts, "bypass", 0, 1_000_000),
         wait: s
             .integer(texts, "wait", 0, 14)
             .and_then(|n| u32::try_from(n).ok())

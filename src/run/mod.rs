@@ -425,6 +425,9 @@ fn header(plan: &Plan, versions: BTreeMap<String, String>) -> Header {
             tokens: plan.lock.fencing,
             respects_validity: plan.lock.respect_validity,
             retry_ms: millis(plan.lock.retry),
+            call_ms: call_bound(plan).map(millis),
+            load_max: load_bound(plan),
+            bypass_max: plan.lock.bypass,
             // The control lock `perfect` leaves nothing on the servers to be observed.
             observed: name != Some("perfect"),
             coverage: true,
@@ -437,6 +440,24 @@ fn header(plan: &Plan, versions: BTreeMap<String, String>) -> Header {
         expect: plan.expect.clone(),
         versions,
     }
+}
+
+/// The bound that is stated on every call, where a lock can keep to it: a call asks each server twice at most (set and
+/// give up, or a script and its text), side by side, and may spend `node_timeout` on each.
+fn call_bound(plan: &Plan) -> Option<Duration> {
+    const SLACK: Duration = Duration::from_secs(1);
+    let needed = 2 * plan.lock.node_timeout + SLACK;
+    (needed <= plan.lock.timeout).then_some(plan.lock.timeout)
+}
+
+/// Commands a second and server that the workers may send: each makes a try at most every half `retry`, and a try is
+/// worth eight commands at most (the grant, its giving up, an extension, each once more by its text, and two to greet a
+/// server anew).
+fn load_bound(plan: &Plan) -> Option<f64> {
+    const A_TRY: f64 = 8.0;
+    let pause = plan.lock.retry.as_secs_f64() / 2.0;
+    let workers = f64::from(plan.load.clients * plan.load.workers);
+    (pause > 0.0).then(|| workers * A_TRY / pause)
 }
 
 /// A shim for each client, where a fault needs them: in the scratch folder, a new one for each run.

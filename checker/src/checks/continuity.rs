@@ -30,8 +30,10 @@ fn run(a: &mut Analysis) -> Answer {
         if e.ended != Ended::Ok || e.wire {
             continue;
         }
-        let wrong = another(f, e, confirmed)
-            .or_else(|| late(f, e).or_else(|| unapplied(f, e)).map(|w| (w, None)));
+        let mut wrong = another(f, e, confirmed);
+        if wrong.is_none() && !e.told {
+            wrong = late(f, e).or_else(|| unapplied(f, e)).map(|w| (w, None));
+        }
         if let Some((what, other)) = wrong {
             let client = f.names.text(s.client);
             found.add(None, || {

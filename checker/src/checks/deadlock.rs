@@ -81,7 +81,8 @@ enum Stuck {
     Held,
 }
 
-fn bound(f: &Facts) -> Ns {
+/// TTL + retry + ε: how long a lock may be out of reach once its last holder is gone and nothing is wrong.
+pub(super) fn bound(f: &Facts) -> Ns {
     let model = f.model();
     let ttl = model.ttl_ms.unwrap_or(0);
     (ttl.saturating_add(model.retry_ms))

@@ -103,7 +103,7 @@ fn abandoned(f: &Facts, found: &mut Found) {
         owners.dedup();
         for owner in owners {
             let sent = f.wire.carried(v.client, owner);
-            let stays = f.servers.stays(v.key, owner);
+            let stays = f.servers.stays(v.key, owner, v.ret);
             let left = stays.iter().filter(|stay| {
                 let gone = stay.loss.map(|l| f.servers.at(l.seen).not_before);
                 let once = sent.iter().filter(|n| **n == stay.node).count() == 1;

@@ -8,11 +8,14 @@ mod deadlock;
 mod effects;
 mod fencing;
 mod leak;
+mod load;
+mod minority;
 mod notice;
 mod overrun;
 mod ownership;
 mod progress;
 mod service;
+mod starvation;
 mod truthful;
 mod validity;
 
@@ -45,6 +48,9 @@ pub const CHECKS: &[CheckInfo] = &[
     leak::INFO,
     deadlock::INFO,
     progress::INFO,
+    minority::INFO,
+    load::INFO,
+    starvation::INFO,
     fencing::INFO,
     effects::INFO,
     coverage::INFO,

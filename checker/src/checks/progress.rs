@@ -1,88 +1,134 @@
-//! Calls end within their bound, and a lock that nobody holds can be had.
+//! Calls end within their stated bound; a waiter gets a free lock.
 //!
-//! Owns the judgement of acquires without a grant, one by one. Two things are certain: a client that never answered,
-//! though nothing stood in its way; and, by the tap, a call that tried for a second or more while no value but its own
-//! stood on the servers. Faults in the way excuse both, single messages only while their rule is there.
+//! Owns the judgement of calls and of free locks during the load. Must not know the tail: that is `deadlock`'s. Two
+//! bounds, both stated elsewhere: a call's is the model's `call_ms` (plus the `wait_ms` of its invoke) + ε, or the
+//! caller's own giving up; a free lock's is TTL + retry + ε, as for `deadlock`, counted from when the last holder let
+//! go, the last acquire in doubt returned, and the last fault was proved to be gone. What a stopped or killed client, or a
+//! machine that stood still, did not do in time is no finding; a server that hangs is no excuse for a call.
+use super::deadlock::bound;
 use super::{Answer, CheckInfo};
 use crate::analysis::{Analysis, Found, finding};
-use crate::facts::{Facts, Vain, length, seconds};
-use crate::names::NONE;
-use crate::section::{NEVER, Ns};
-use crate::servers::SeenKind;
-use crate::verdict::{Blame, Class};
+use crate::crowd::Gap;
+use crate::facts::{Facts, Late, Vain, length, seconds};
+use crate::outage::{Outage, outage, spare};
+use crate::section::Ns;
+use crate::vain;
+use crate::verdict::{Blame, Class, Finding};
 
 pub(super) const INFO: CheckInfo = CheckInfo {
     name: "progress",
     class: Class::Liveness,
-    about: "a call never ended, or tried in vain for a lock that nobody else held",
+    about: "a call did not end within its stated bound, or a lock that nobody held was refused",
     invariant: "I8",
     run,
 };
 
-/// A call must have tried for so long with nothing in its way, and with so many commands.
-const LONG_NS: Ns = 1_000_000_000;
-const MANY: usize = 3;
-
 fn run(a: &mut Analysis) -> Answer {
     let f = &a.facts;
     let mut found = Found::default();
+    for late in &f.late {
+        if too_late(f, late) && !during_spare_outage(f, late) {
+            let finding = || late_finding(f, "progress", late);
+            found.add(None, finding);
+        }
+    }
+    for gap in f.gaps.iter().filter(|g| in_load(f, g)) {
+        if let Some(since) = refused_since(f, gap) {
+            found.add(None, || gap_finding(f, "progress", gap, since));
+        }
+    }
+    let unstated = f.model().call_ms.is_none();
     for v in &f.vain {
-        let what = unanswered(f, v).or_else(|| for_nothing(f, v));
-        let Some(what) = what else { continue };
-        let (client, key) = (f.names.text(v.client), f.names.text(v.key));
-        found.add(None, || {
-            let sentence = format!("{client} did not get {key} by {}: {what}", seconds(v.ret));
-            let blame = Blame::Library(client.to_owned());
-            let mut found = finding(f, "progress", blame, v.ret, &[], sentence);
-            found.key = Some(key.to_owned());
-            found
-        });
+        let silent = || vain::unanswered(f, v).filter(|_| unstated);
+        if let Some(what) = silent().or_else(|| vain::for_nothing(f, v)) {
+            found.add(None, || vain_finding(f, v, &what));
+        }
     }
     Answer {
         found,
-        ..Answer::default()
+        unknown: unstated.then(|| "not asked: no bound is stated on calls".to_owned()),
+        note: None,
     }
 }
 
-/// The client did not answer in time, and nothing was in its way in the call's second half.
-fn unanswered(f: &Facts, v: &Vain) -> Option<String> {
-    let half = v.inv + (v.ret - v.inv) / 2;
-    let quiet = f.faults.active(half, v.ret).next().is_none() && !f.faults.stalled_in(half, v.ret);
-    let spoke = !f.lost.contains(&v.client) && !f.wire.is_empty();
-    (v.deadline && quiet && spoke).then(|| {
-        let waited = length(v.ret - v.inv);
-        format!("the call did not end in {waited}")
-    })
+fn vain_finding(f: &Facts, v: &Vain, what: &str) -> Finding {
+    let (client, key) = (f.names.text(v.client), f.names.text(v.key));
+    let sentence = format!("{client} did not get {key} by {}: {what}", seconds(v.ret));
+    let blame = Blame::Library(client.to_owned());
+    let mut finding = finding(f, "progress", blame, v.ret, &[], sentence);
+    finding.key = Some(key.to_owned());
+    finding
 }
 
-/// The call went on for long after the last fault was gone, sent commands, and met no value but its own.
-fn for_nothing(f: &Facts, v: &Vain) -> Option<String> {
-    let model = f.model();
-    if f.wire.is_empty() || !model.observed || !f.ended {
-        return None;
+/// Over its bound by more than ε, or given up at it, with nothing that stopped the client or the machine.
+pub(super) fn too_late(f: &Facts, late: &Late) -> bool {
+    let over = late.ret - late.inv > late.bound.saturating_add(f.epsilon());
+    let client = f.names.text(late.client);
+    let hit = |w: &crate::faults::Window| {
+        w.kind.starts_with("client-") && (w.client.as_deref() == Some(client) || w.target == client)
+    };
+    let stopped = f.faults.active(late.inv, late.ret).any(hit);
+    (over || late.given_up) && !stopped && !f.faults.stalled_in(late.inv, late.ret)
+}
+
+/// It was made while a minority of the nodes was lost and nothing else was wrong: `minority` judges it.
+fn during_spare_outage(f: &Facts, late: &Late) -> bool {
+    let outage = outage(f, Some(late.client), late.inv, late.ret);
+    matches!(outage, Outage::Nodes(n) if n <= spare(f))
+}
+
+pub(super) fn late_finding(f: &Facts, check: &str, late: &Late) -> Finding {
+    let client = f.names.text(late.client);
+    let what = if late.given_up {
+        "was given up"
+    } else {
+        "was answered"
+    };
+    let sentence = format!(
+        "the {} of {} by {client}, begun at {}, {what} after {}, though its bound is {}",
+        late.op,
+        f.names.text(late.key),
+        seconds(late.inv),
+        length(late.ret - late.inv),
+        length(late.bound),
+    );
+    let blame = Blame::Library(client.to_owned());
+    let mut finding = finding(f, check, blame, late.ret, &[], sentence);
+    finding.key = Some(f.names.text(late.key).to_owned());
+    finding
+}
+
+/// The gap was over before the quiet tail.
+fn in_load(f: &Facts, gap: &Gap) -> bool {
+    f.tail_from.is_none_or(|tail| gap.last.1 <= tail)
+}
+
+/// Since when the lock was free with nothing wrong, if a try that began after the bound was refused all the same.
+fn refused_since(f: &Facts, gap: &Gap) -> Option<Ns> {
+    // Without a lease whoever died holds for ever, and `service` judges tries in vain exactly.
+    f.model().ttl_ms?;
+    let mut since = gap.since;
+    for w in f.faults.active(gap.since, gap.last.1) {
+        since = since.max(w.healed?);
     }
-    let windows = f.faults.active(v.inv, v.ret);
-    let from = windows.map(|w| w.span().1).fold(v.inv, Ns::max);
-    if from == NEVER || v.ret.saturating_sub(from) < LONG_NS {
-        return None;
-    }
-    let sent = f.wire.sent_in(v.client, from, v.ret);
-    if sent < MANY {
-        return None;
-    }
-    let lease = model.ttl_ms?.saturating_mul(1_000_000);
-    let before = from.saturating_sub(lease.saturating_mul(2));
-    let values = f.servers.between(v.key, before, v.ret);
-    let foreign = values.map(|i| (i, f.servers.at(i))).any(|(i, s)| {
-        let value = matches!(s.kind, SeenKind::Set | SeenKind::Value);
-        let own = s.owner != NONE && !f.wire.carried(v.client, s.owner).is_empty();
-        let gone = || f.servers.loss(i).map(|l| f.servers.at(l.seen).at);
-        value && !own && gone().is_none_or(|at| at >= from)
-    });
-    (!foreign).then(|| {
-        format!(
-            "from {} on it sent {sent} commands, and no value but its own stood on the servers",
-            seconds(from)
-        )
-    })
+    let seen = &f.servers.nodes;
+    let blind = seen.iter().any(|n| f.servers.blind(*n, since, gap.last.1));
+    (gap.last.0 >= since.saturating_add(bound(f)) && !blind).then_some(since)
+}
+
+pub(super) fn gap_finding(f: &Facts, check: &str, gap: &Gap, since: Ns) -> Finding {
+    let before = f.granted_in(gap.key, 0, gap.since);
+    let holder: Vec<u32> = before.last().copied().into_iter().collect();
+    let sentence = format!(
+        "{} was free from {} on, but the last of {} tries, begun at {}, was refused at {}, though the bound is {}",
+        f.names.text(gap.key),
+        seconds(since),
+        gap.tries,
+        seconds(gap.last.0),
+        seconds(gap.last.1),
+        length(bound(f)),
+    );
+    let mut finding = finding(f, check, Blame::Unknown, gap.last.1, &holder, sentence);
+    finding.key = Some(f.names.text(gap.key).to_owned());
+    finding
 }

@@ -71,7 +71,7 @@ fn denied(f: &Facts, d: &Denied, found: &mut Found) {
     if d.ret > s.start.saturating_add(usable(s.lease, f.model())) {
         return;
     }
-    let stays = f.servers.stays(s.key, s.owner);
+    let stays = f.servers.stays(s.key, s.owner, d.inv);
     let there = stays.iter().filter(|stay| {
         let gone = stay.loss.map(|l| f.servers.at(l.seen).not_before);
         f.servers.at(stay.set).at <= d.inv && gone.is_none_or(|at| at > d.ret)

@@ -81,11 +81,10 @@ impl Collector {
                 if s.hold_end() > at {
                     s.over = at;
                     s.died = true;
-                    if let Some(crowd) = self.crowds.get_mut(&seat.2) {
-                        crowd.holding = crowd.holding.saturating_sub(1);
-                    }
+                    self.crowds.let_go(seat.2, at);
                 }
             }
         }
+        self.crowds.died(client);
     }
 }
