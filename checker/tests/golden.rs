@@ -65,6 +65,9 @@ fn what_the_checker_says() {
 const VIOLATED: &[(&str, &[&str])] = &[
     ("below-quorum", &["truthful"]),
     ("clean", &[]),
+    ("tap-late-quorum", &["validity"]),
+    ("tap-waited", &["service"]),
+    ("tap-watchdog", &["overrun", "notice"]),
     ("continuity", &["overrun", "continuity"]),
     ("early-expiry", &["service"]),
     ("extend-always-ok", &["continuity"]),

@@ -39,8 +39,7 @@ fn run(a: &mut Analysis) -> Answer {
     }
     let unstated = f.model().call_ms.is_none();
     for v in &f.vain {
-        let silent = || vain::unanswered(f, v).filter(|_| unstated);
-        if let Some(what) = silent().or_else(|| vain::for_nothing(f, v)) {
+        if let Some(what) = vain::for_nothing(f, v) {
             found.add(None, || vain_finding(f, v, &what));
         }
     }
