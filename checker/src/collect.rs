@@ -2,6 +2,9 @@
 //!
 //! Owns the pairing of invokes with their answers and the life of a hold. Must not know the checks. What does not
 //! fit together (an answer without an invoke) is counted, and makes the verdict unknown; it never stops the reading.
+mod driver;
+mod prune;
+
 use crate::event::{Event, EventType, Process};
 use crate::facts::{Facts, Ghost, Stranger, Tail, Tally, Try};
 use crate::hash::Map;
@@ -9,6 +12,7 @@ use crate::model::LockKind;
 use crate::mutant::{self, Mutant};
 use crate::names::Name;
 use crate::section::{Ended, Extension, NEVER, NO_SECTION, Ns, Section};
+use prune::Pruner;
 
 /// Codes with which a library says that the lock is not, or no longer, its caller's.
 const NOT_YOURS: [&str; 5] = ["not-owner", "not-held", "lost", "expired", "not-locked"];
@@ -89,9 +93,12 @@ pub(crate) struct Collector {
     crowds: Map<Name, Crowd>,
     /// Clients that were seen, by number.
     clients: Vec<bool>,
+    /// Clients and keys, by number: their names stay.
+    known: Vec<bool>,
     /// Of each operation that occurred, by its number: its name, and what became of it.
     tallies: [(&'static str, Tally); 4],
     in_tail: bool,
+    pruner: Pruner,
 }
 
 impl Collector {
@@ -102,14 +109,18 @@ impl Collector {
             holds: Map::default(),
             crowds: Map::default(),
             clients: Vec::new(),
+            known: Vec::new(),
             tallies: Default::default(),
             in_tail: false,
+            pruner: Pruner::default(),
         }
     }
 
     /// Takes the next event.
     pub(crate) fn push(&mut self, event: &Event<'_>) {
         self.facts.events += 1;
+        self.clock(event);
+        self.forget();
         match &event.process {
             Process::Id(process) => self.operation(*process, event),
             Process::Named(name) => match name.as_ref() {
@@ -133,6 +144,12 @@ impl Collector {
         }
     }
 
+    /// Looks for what it may forget after so many sections.
+    #[cfg(test)]
+    pub(crate) fn forget_after(&mut self, first: usize) {
+        self.pruner.first(first);
+    }
+
     /// All is read.
     pub(crate) fn finish(mut self) -> Facts {
         self.unanswered();
@@ -148,49 +165,6 @@ impl Collector {
             let f: String = event.f.chars().take(40).collect();
             format!("event {} (`{f}`): {why}", event.index)
         });
-    }
-
-    fn driver(&mut self, event: &Event<'_>) {
-        match event.f.as_ref() {
-            "phase" => match event.value.phase.as_deref() {
-                Some("tail") => {
-                    self.in_tail = true;
-                    self.facts.tail_from = Some(event.time);
-                }
-                Some("final") => self.in_tail = false,
-                Some("end") => self.facts.ended = true,
-                _ => {}
-            },
-            "stall" => {
-                let ms = event.value.ms.unwrap_or(0.0);
-                self.facts.faults.stall(event.time, ms);
-            }
-            "adapter" if event.error.is_some() => {
-                let client = event.client.as_deref().unwrap_or("?");
-                let what = event.value.proof.as_deref().unwrap_or("is lost");
-                let ended = &mut self.facts.ended_by_themselves;
-                ended.push(format!("client {client} {what}"));
-            }
-            "death" => {
-                if let Some(client) = event.client.as_deref() {
-                    if event.error.is_some() {
-                        let how = event
-                            .value
-                            .proof
-                            .as_deref()
-                            .unwrap_or("it is not known how");
-                        let ended = &mut self.facts.ended_by_themselves;
-                        ended.push(format!("client {client} ended by itself ({how})"));
-                    }
-                    let client = self.facts.names.number(client);
-                    self.client_died(client, event.time);
-                }
-                if self.in_tail {
-                    self.facts.tail_from = Some(event.time);
-                }
-            }
-            _ => {}
-        }
     }
 
     fn client_died(&mut self, client: Name, at: Ns) {
@@ -214,18 +188,21 @@ impl Collector {
             Some(c) => self.facts.names.number(c),
             None => self.facts.names.number(&format!("p{process}")),
         };
-        let at = client as usize;
-        if self.clients.len() <= at {
-            self.clients.resize(at + 1, false);
-        }
-        if !self.clients[at] {
-            self.clients[at] = true;
-            self.facts.clients += 1;
-        }
         let key = self
             .facts
             .names
             .number(event.key.as_deref().unwrap_or("lock"));
+        let most = client.max(key) as usize;
+        if self.known.len() <= most {
+            self.known.resize(most + 1, false);
+            self.clients.resize(most + 1, false);
+        }
+        if !self.clients[client as usize] {
+            self.clients[client as usize] = true;
+            self.facts.clients += 1;
+        }
+        self.known[client as usize] = true;
+        self.known[key as usize] = true;
         let seat = (client, event.worker.unwrap_or(0), key);
         let Some((op, name)) = Op::parse(&event.f) else {
             self.other(seat, event);
@@ -360,7 +337,7 @@ impl Collector {
             return;
         }
         let v = &event.value;
-        let owner = self.facts.names.optional(v.owner.as_deref());
+        let owner = self.facts.names.passing(v.owner.as_deref());
         let section = self.facts.sections.len() as u32;
         let mut granted = Section::granted(
             open.key,
@@ -393,7 +370,10 @@ impl Collector {
                     release: (NEVER, NEVER),
                 });
             }
-        } else if exact && event.error.as_deref().is_some_and(|e| HELD.contains(&e)) {
+        } else if exact
+            && event.error.as_deref().is_some_and(|e| HELD.contains(&e))
+            && !self.pruner.excuses(open.key, open.inv)
+        {
             self.facts.tries.push(Try {
                 key: open.key,
                 client: open.client,

@@ -60,6 +60,15 @@ pub(crate) struct Tail {
     pub granted: Option<Ns>,
 }
 
+/// What was read and dropped again, because nothing can come of it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Dropped {
+    pub sections: u64,
+    /// Of these, those with a claim of validity.
+    pub claims: u64,
+    pub extensions: u64,
+}
+
 /// How often an operation was invoked, and what became of it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tally {
@@ -96,6 +105,7 @@ pub(crate) struct Facts {
     pub anomalies: u64,
     pub first_anomaly: Option<String>,
     pub clients: u64,
+    pub dropped: Dropped,
     /// Clients that ended without having been killed by the nemesis, with what is known of it.
     pub ended_by_themselves: Vec<String>,
 
@@ -136,6 +146,7 @@ impl Facts {
             anomalies: 0,
             first_anomaly: None,
             clients: 0,
+            dropped: Dropped::default(),
             ended_by_themselves: Vec::new(),
             promise: Vec::new(),
             by_key: Vec::new(),

@@ -4,6 +4,7 @@
 use super::{Answer, CheckInfo};
 use crate::analysis::{Analysis, Found, finding};
 use crate::facts::{length, seconds};
+use crate::proof;
 use crate::verdict::{Blame, Class};
 
 pub(super) const INFO: CheckInfo = CheckInfo {
@@ -34,6 +35,7 @@ fn run(a: &mut Analysis) -> Answer {
                 seconds(b.ret),
             );
             finding(f, "notice", blame, pair.from, &[pair.a, pair.b], sentence)
+                .proved(proof::notice::notice(f, *pair))
         });
     }
     Answer {
