@@ -7,7 +7,7 @@ CARGO ?= cargo
 FENCEPOST := target/debug/fencepost
 DEMO ?= workloads/single-vs-redlock.toml
 
-.PHONY: help setup images build demo test bench speed soak fmt lint clean
+.PHONY: help setup images build demo test bench speed fuzz soak fmt lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ bench: build ## lock cycles a second through Toxiproxy, against redis-benchmark 
 
 speed: ## the checker alone, beside Porcupine on the same history
 	$(CARGO) run --locked -p fencepost-checker --example speed
+
+fuzz: ## the checker's readers against libFuzzer, ten minutes each format
+	@scripts/fuzz.sh
 
 soak: build ## each promised outcome twenty times, on containers, without retries
 	@scripts/soak.sh
