@@ -6,8 +6,9 @@ SHELL := bash
 CARGO ?= cargo
 FENCEPOST := target/debug/fencepost
 DEMO ?= workloads/single-vs-redlock.toml
+SEEDS ?= 1
 
-.PHONY: help setup images build demo test bench speed fuzz soak fmt lint clean
+.PHONY: help setup images build demo test bench speed fuzz soak matrix fmt lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +42,9 @@ fuzz: ## the checker's readers against libFuzzer, ten minutes each format
 
 soak: build ## each promised outcome twenty times, on containers, without retries
 	@scripts/soak.sh
+
+matrix: build ## every fault on every topology, SEEDS times each; says first how long that takes
+	@$(FENCEPOST) suite workloads/matrix --repeat $(SEEDS) --seed 1
 
 fmt: ## format
 	$(CARGO) fmt --all

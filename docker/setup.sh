@@ -43,6 +43,9 @@ find_missing() {
     fi
     have redis-server || optional+=(redis-server)
     have redis-benchmark || optional+=(redis-tools)
+    # For the tests of junit.xml and of the Kubernetes manifest.
+    have xmllint || optional+=(libxml2-utils)
+    python3 -c 'import ensurepip, venv' 2>/dev/null || optional+=(python3-venv)
     [ -n "$engine" ] && [ "${FENCEPOST_BASE:-pull}" = pull ] && return
     # Without an engine of the user's own, the images' bases are made here.
     have dockerd || optional+=(docker.io)

@@ -16,7 +16,9 @@
 //! | [`observe`] | server-side evidence; the hiccup meter |
 //! | [`fault`] | each fault: inject, prove that it bit, heal, prove that it healed |
 //! | [`run`] | the driver, the recorder, the protected resource |
+//! | [`campaign`] | many runs: repeat, suite, compare, shards |
 //! | [`report`] | the summary and one renderer a format |
+pub mod campaign;
 pub mod cli;
 pub mod client;
 pub mod cluster;

@@ -9,7 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-const COMMANDS: &[&str] = &["run", "check", "doctor", "clean", "list", "schema"];
+const COMMANDS: &[&str] = &[
+    "run", "suite", "compare", "merge", "check", "doctor", "clean", "adapter", "list", "schema",
+];
 
 fn golden(name: &str) -> String {
     format!("checker/tests/golden/{name}.jsonl")
@@ -59,7 +61,9 @@ fn the_helps_are_whole_and_their_examples_are_right() {
 fn parses(line: &str) {
     let end = line.find(['|', '>', '#']).unwrap_or(line.len());
     let mut words: Vec<&str> = line[..end].split_whitespace().skip(1).collect();
-    words.push("--help");
+    // What stands behind `--` is another program's.
+    let own = words.iter().position(|w| *w == "--");
+    words.insert(own.unwrap_or(words.len()), "--help");
     assert_eq!(say(&words).code, 0, "{line}");
 }
 

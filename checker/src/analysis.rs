@@ -242,7 +242,7 @@ impl Analysis {
                         How::Restarted | How::Flushed | How::Evicted => true,
                         // An extension that was none may have stretched the promise.
                         How::Expired => f.extensions_of(*i).is_empty(),
-                        How::Deleted | How::Overwritten | How::Unseen => false,
+                        How::Deleted | How::Removed | How::Overwritten | How::Unseen => false,
                     };
                     by_service && e.at < s.promise_end
                 })

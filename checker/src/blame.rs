@@ -3,7 +3,8 @@
 //! Owns the search for a cause. Must not know counts, expectations or how findings are kept. Causes go to
 //! `analysis` (exclusions) and to the check `ownership`.
 //!
-//! The rule. `service`: the key left a server by restart, flush, eviction, or before its time. `library` of a
+//! The rule. `service`: the key left a server by restart, flush, eviction, or before its time, or another node was
+//! promoted that did not have it. `library` of a
 //! client: it never had the key on a quorum (`truthful`), its command removed or overwrote another's key
 //! (`ownership`), or it counted an extension that no server applied (`continuity`). Otherwise the blame is
 //! unknown, and the exclusion stands under `service`.
@@ -31,6 +32,8 @@ pub(crate) struct Cause {
 pub(crate) enum Why {
     /// `victim`'s value left a node like this.
     Lost { victim: u32, how: How },
+    /// A node that did not have `victim`'s value was promoted and took `next`'s.
+    Promoted { victim: u32, next: u32 },
     /// `section` never had its value on a quorum, only on this many nodes at most.
     NeverHad { section: u32, nodes: usize },
     /// `section` counted an extension that the node never applied.
@@ -78,6 +81,9 @@ pub(crate) fn cause(f: &Facts, a: u32, b: u32) -> Cause {
     }
     let of_a = f.servers.stays(sa.key, sa.owner);
     let of_b = f.servers.stays(sb.key, sb.owner);
+    if let Some(found) = promoted(f, (a, &of_a), (b, &of_b)) {
+        return found;
+    }
     let mut best: Option<(u8, Cause)> = None;
     for x in &of_a {
         for y in of_b.iter().filter(|y| y.node == x.node) {
@@ -105,6 +111,45 @@ pub(crate) fn cause(f: &Facts, a: u32, b: u32) -> Cause {
     best.map(|b| b.1)
         .or_else(lone)
         .unwrap_or_else(Cause::unknown)
+}
+
+/// A node was promoted without the value of one of the two, and has the value of the other: either the first was never
+/// copied there, or it was granted by the old primary, which still took itself for one.
+fn promoted(f: &Facts, a: (u32, &[Stay]), b: (u32, &[Stay])) -> Option<Cause> {
+    let last = f.section(a.0).ret.max(f.section(b.0).ret);
+    for p in f.servers.promotions(0, last) {
+        let node = f.servers.at(p).node;
+        for ((victim, stays), (next, others)) in [(a, b), (b, a)] {
+            let has = others.iter().any(|x| x.node == node);
+            let elsewhere = stays.iter().any(|x| x.node != node);
+            let gone = || !may_have_had(f, victim, node) || expired_before(f, p, stays);
+            if has && elsewhere && gone() {
+                return Some(Cause {
+                    check: "service",
+                    blame: Blame::Service,
+                    why: Why::Promoted { victim, next },
+                    seen: Some(p),
+                    culprits: Vec::new(),
+                });
+            }
+        }
+    }
+    None
+}
+
+/// The value had been copied to the node, but was gone when that was looked at after its promotion, though no other
+/// node had lost it by then: its time to live there was not what the holder had been told.
+fn expired_before(f: &Facts, promotion: u32, stays: &[Stay]) -> bool {
+    let p = f.servers.at(promotion);
+    let lost = |x: &Stay| x.loss.map(|l| (l.how, f.servers.at(l.seen)));
+    let here = stays.iter().filter(|x| x.node == p.node).find_map(lost);
+    let gone = here.is_some_and(|(how, e)| how == How::Unseen && e.not_before >= p.not_before);
+    let mut elsewhere = stays.iter().filter(|x| x.node != p.node).filter_map(lost);
+    let taken = |(how, e): (How, &crate::servers::Seen)| {
+        let removed = matches!(how, How::Deleted | How::Overwritten | How::Evicted);
+        removed && e.not_before <= p.at
+    };
+    gone && !elsewhere.any(taken)
 }
 
 /// On one server, what took the first holder's value away before the second was granted explains the grant, though
@@ -139,7 +184,7 @@ fn loss_cause(f: &Facts, victim: u32, next: u32, loss: Loss) -> Cause {
             c
         }
         How::Deleted => deleted_cause(f, victim, loss, service),
-        How::Unseen => Cause {
+        How::Removed | How::Unseen => Cause {
             blame: Blame::Unknown,
             ..service
         },
@@ -167,7 +212,10 @@ fn expired_cause(f: &Facts, victim: u32, loss: Loss, service: Cause) -> Cause {
         let e = f.servers.at(*i);
         *i < loss.seen && e.node == expired.node && e.kind == SeenKind::Expire && e.owner == s.owner
     });
-    if shown.count() >= begun {
+    // A node that was promoted has what was copied to it in time: an extension that was not is the servers' loss.
+    let mut promotions = f.servers.promotions(s.ret, expired.at);
+    let promoted = promotions.any(|p| f.servers.at(p).node == expired.node);
+    if promoted || shown.count() >= begun {
         return service;
     }
     Cause {
@@ -325,6 +373,9 @@ pub(crate) fn because(f: &Facts, cause: &Cause, label: impl Fn(u32) -> String) -
             f.model().nodes,
             f.model().quorum
         ),
+        Why::Promoted { victim, next } => {
+            promoted_words(f, cause, (victim, label(victim)), &label(next))
+        }
         Why::NotExtended { section } => {
             let who = label(section);
             format!(
@@ -335,50 +386,84 @@ pub(crate) fn because(f: &Facts, cause: &Cause, label: impl Fn(u32) -> String) -
             let who = label(section);
             format!("{who}'s own extension deleted {who}'s key on {node} at {when}")
         }
-        Why::Lost { victim, how } => {
-            let whose = label(victim);
-            match how {
-                How::Restarted => {
-                    let since = seconds(event.map_or(0, |e| e.not_before));
-                    format!("{node} restarted without {whose}'s key between {since} and {when}")
-                }
-                How::Flushed => format!("{node} was flushed at {when}, with {whose}'s key"),
-                How::Evicted => format!("{node} evicted {whose}'s key at {when}"),
-                How::Expired => {
-                    let end = f.section(victim).promise_end;
-                    let early = if end == NEVER {
-                        "though it has no lease".to_owned()
-                    } else {
-                        format!(
-                            "{} before the end of {whose}'s promise",
-                            length(end.saturating_sub(at))
-                        )
-                    };
-                    format!("{node} expired {whose}'s key at {when}, {early}")
-                }
-                How::Overwritten => {
-                    let by = cause
-                        .culprits
-                        .first()
-                        .map_or_else(|| "a SET".to_owned(), |c| format!("{}'s SET", label(*c)));
-                    format!("{by} overwrote {whose}'s key on {node} at {when}")
-                }
-                How::Deleted if cause.culprits.is_empty() => {
-                    format!(
-                        "{whose}'s key was deleted on {node} at {when}, while no release was under way"
-                    )
-                }
-                How::Deleted => {
-                    let by: Vec<String> = cause.culprits.iter().map(|c| label(*c)).collect();
-                    format!(
-                        "the release of {} deleted {whose}'s key on {node} at {when}",
-                        by.join(" or ")
-                    )
-                }
-                How::Unseen => {
-                    format!("{whose}'s key was gone from {node} by {when}, and nothing shows how")
-                }
-            }
+        Why::Lost { victim, how } => lost_words(f, cause, victim, how, label),
+    }
+}
+
+/// How a key was lost: `n3 restarted without A's key between 1.180 s and 1.190 s`.
+fn lost_words(
+    f: &Facts,
+    cause: &Cause,
+    victim: u32,
+    how: How,
+    label: impl Fn(u32) -> String,
+) -> String {
+    let event = cause.seen.map(|i| f.servers.at(i));
+    let node = event.map_or("a node", |e| f.names.text(e.node));
+    let at = event.map_or(0, |e| e.at);
+    let when = seconds(at);
+    let whose = label(victim);
+    match how {
+        How::Restarted => {
+            let since = seconds(event.map_or(0, |e| e.not_before));
+            format!("{node} restarted without {whose}'s key between {since} and {when}")
+        }
+        How::Flushed => format!("{node} was flushed at {when}, with {whose}'s key"),
+        How::Evicted => format!("{node} evicted {whose}'s key at {when}"),
+        How::Expired => {
+            let end = f.section(victim).promise_end;
+            let early = if end == NEVER {
+                "though it has no lease".to_owned()
+            } else {
+                format!(
+                    "{} before the end of {whose}'s promise",
+                    length(end.saturating_sub(at))
+                )
+            };
+            format!("{node} expired {whose}'s key at {when}, {early}")
+        }
+        How::Overwritten => {
+            let by = cause
+                .culprits
+                .first()
+                .map_or_else(|| "a SET".to_owned(), |c| format!("{}'s SET", label(*c)));
+            format!("{by} overwrote {whose}'s key on {node} at {when}")
+        }
+        How::Deleted if cause.culprits.is_empty() => {
+            format!("{whose}'s key was deleted on {node} at {when}, while no release was under way")
+        }
+        How::Deleted => {
+            let by: Vec<String> = cause.culprits.iter().map(|c| label(*c)).collect();
+            format!(
+                "the release of {} deleted {whose}'s key on {node} at {when}",
+                by.join(" or ")
+            )
+        }
+        How::Removed => {
+            format!(
+                "{whose}'s key was removed from the primary by {when}, as {node} shows, a replica then"
+            )
+        }
+        How::Unseen => {
+            format!("{whose}'s key was gone from {node} by {when}, and nothing shows how")
         }
     }
+}
+
+/// `n2 was promoted between 1.180 s and 1.190 s without A's key, and granted B`.
+fn promoted_words(f: &Facts, cause: &Cause, victim: (u32, String), next: &str) -> String {
+    let Some(event) = cause.seen.map(|i| f.servers.at(i)) else {
+        return format!("a node without {}'s key was promoted", victim.1);
+    };
+    let (node, whose) = (f.names.text(event.node), victim.1);
+    let (since, when) = (seconds(event.not_before), seconds(event.at));
+    if f.section(victim.0).inv >= event.at {
+        return format!(
+            "{node}, promoted between {since} and {when}, has {next}'s key, and {whose} was granted after that by a \
+             node that still took itself for the primary"
+        );
+    }
+    format!(
+        "{node} was promoted between {since} and {when} without {whose}'s key, and granted {next}"
+    )
 }

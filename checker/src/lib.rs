@@ -144,6 +144,7 @@ pub mod schema;
 mod section;
 mod servers;
 mod shrink;
+pub mod stats;
 mod sweep;
 mod tries;
 pub mod verdict;

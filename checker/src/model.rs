@@ -64,6 +64,11 @@ pub struct Model {
 }
 
 impl Model {
+    /// The servers are copies of one: what one of them shows may come late from another.
+    pub(crate) fn copies(&self) -> bool {
+        self.nodes > 1 && self.quorum == 1
+    }
+
     /// How many others may hold beside a holder.
     pub(crate) fn room(&self) -> usize {
         match self.kind {

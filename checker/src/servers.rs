@@ -21,9 +21,15 @@ pub(crate) enum SeenKind {
     Down,
     Restarted,
     Up,
+    /// A replica became the primary.
+    Promoted,
+    /// A primary became a replica.
+    Demoted,
+    /// Gone from a replica, because it was gone from its primary: whose command that was, other events tell.
+    Removed,
 }
 
-const KINDS: [(SeenKind, &str); 11] = [
+const KINDS: [(SeenKind, &str); 14] = [
     (SeenKind::Set, "set"),
     (SeenKind::Del, "del"),
     (SeenKind::Expired, "expired"),
@@ -35,6 +41,9 @@ const KINDS: [(SeenKind, &str); 11] = [
     (SeenKind::Down, "down"),
     (SeenKind::Restarted, "restarted"),
     (SeenKind::Up, "up"),
+    (SeenKind::Promoted, "promoted"),
+    (SeenKind::Demoted, "demoted"),
+    (SeenKind::Removed, "removed"),
 ];
 
 impl SeenKind {
@@ -50,7 +59,12 @@ impl SeenKind {
     fn of_node(self) -> bool {
         matches!(
             self,
-            Self::Flushed | Self::Down | Self::Restarted | Self::Up
+            Self::Flushed
+                | Self::Down
+                | Self::Restarted
+                | Self::Up
+                | Self::Promoted
+                | Self::Demoted
         )
     }
 }
@@ -90,6 +104,8 @@ pub(crate) enum How {
     Flushed,
     /// The server restarted and had it no more.
     Restarted,
+    /// The node, a replica, removed what its primary had removed.
+    Removed,
     /// Another value was written over it.
     Overwritten,
     /// It was gone when read, or after a time without sight: no event says how.
@@ -240,6 +256,14 @@ impl Servers {
         })
     }
 
+    /// Positions of promotions that can have happened in `[from, to]`, the latest first.
+    pub(crate) fn promotions(&self, from: Ns, to: Ns) -> impl Iterator<Item = u32> + '_ {
+        self.of_nodes.iter().rev().copied().filter(move |i| {
+            let e = self.at(*i);
+            e.kind == SeenKind::Promoted && e.not_before <= to && e.at >= from
+        })
+    }
+
     /// Where and how long the value `owner` of `key` stood: one stay a node. It begins with the last `set` of it, or,
     /// where that was not seen (the observer had lost sight), with the first read that found it.
     pub(crate) fn stays(&self, key: Name, owner: Name) -> Vec<Stay> {
@@ -295,6 +319,7 @@ impl Servers {
                 SeenKind::Del => How::Deleted,
                 SeenKind::Expired => How::Expired,
                 SeenKind::Evicted => How::Evicted,
+                SeenKind::Removed => How::Removed,
                 SeenKind::Set | SeenKind::Value if s.owner == owner => {
                     doubt = None;
                     gone = None;

@@ -129,6 +129,11 @@ const VIOLATED: &[(&str, &[&str])] = &[
     ("deadlock-no-try", &[]),
     ("paused-before-call", &[]),
     ("coverage-client-ended", &[]),
+    ("failover-unreplicated", &["service", "fencing"]),
+    ("failover-two-primaries", &["service"]),
+    ("failover-extension", &["service"]),
+    ("failover-extension-gone", &["service"]),
+    ("replica-removed", &[]),
 ];
 
 #[test]

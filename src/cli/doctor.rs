@@ -188,6 +188,7 @@ fn fault_line(fault: FaultKind, routes: &Routes) -> FaultLine {
             by("engine API: kill, start"),
             signal("SIGKILL to the server"),
         ),
+        FaultKind::Failover => (by("SENTINEL FAILOVER"), by("SENTINEL FAILOVER")),
         FaultKind::Partition | FaultKind::Latency | FaultKind::QuorumThin => {
             (by("Toxiproxy"), by("Toxiproxy"))
         }

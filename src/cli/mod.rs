@@ -2,17 +2,22 @@
 //!
 //! Owns arguments, help texts, exit codes and what is written where (data on stdout, words on stderr). Must not know
 //! how anything works.
+mod adapter;
 mod check;
 mod clean;
+mod compare;
 pub mod doctor;
 mod doctor_command;
 mod exit;
 mod list;
+mod merge;
 mod report;
 mod run;
 mod say;
 mod schema;
 mod signals;
+mod stopped;
+mod suite;
 
 pub use exit::Exit;
 
@@ -38,6 +43,16 @@ enum Command {
     ///
     /// A workload file is code (it starts commands and stops nodes): run only files that you trust.
     Run(run::Args),
+    /// Run folders of workloads, those of one topology on the same servers, and show them together.
+    ///
+    /// Workload files are code: run only folders that you trust.
+    Suite(suite::Args),
+    /// Run several locks or topologies under the same seeds and faults, side by side in time, and compare them.
+    ///
+    /// Workload files are code: run only files that you trust.
+    Compare(compare::Args),
+    /// Put the results of several shards, or of any folders, into one table, `junit.xml` and page.
+    Merge(merge::Args),
     /// Judge one or more histories, from wherever they are.
     Check(check::Args),
     /// Write and print the reports of results folders again, from what stands in them.
@@ -46,6 +61,8 @@ enum Command {
     Doctor(doctor_command::Args),
     /// Remove what dead runs left behind: containers, networks, processes, folders.
     Clean(clean::Args),
+    /// Try an adapter of a lock library against the client protocol.
+    Adapter(adapter::Args),
     /// List locks, faults, topologies, checks or workloads.
     List(list::Args),
     /// Print the JSON schema of a file format.
@@ -97,10 +114,14 @@ pub fn main() -> ExitCode {
     };
     let exit = match cli.command {
         Command::Run(args) => run::main(&args),
+        Command::Suite(args) => suite::main(&args),
+        Command::Compare(args) => compare::main(&args),
+        Command::Merge(args) => merge::main(&args),
         Command::Check(args) => check::main(&args),
         Command::Report(args) => report::main(&args),
         Command::Doctor(args) => doctor_command::main(&args),
         Command::Clean(args) => clean::main(&args),
+        Command::Adapter(args) => adapter::main(&args),
         Command::List(args) => list::main(&args),
         Command::Schema(args) => schema::main(&args),
         Command::Client(rest) => return crate::client::builtin::main(rest.words),

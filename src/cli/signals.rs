@@ -30,3 +30,11 @@ impl Signals {
         }
     }
 }
+
+impl crate::campaign::Halt for Signals {
+    type Why = Exit;
+
+    async fn heard(&mut self) -> Exit {
+        Signals::heard(self).await
+    }
+}

@@ -4,6 +4,7 @@
 //! (`lock`) or the lines (`serve`).
 use super::env::{Shared, WorkerEnv};
 use super::errors::{Op, definite, server_code};
+use super::route::Route;
 use super::serve::{Granted, Info, Refusal, UserLock, spawned};
 use super::wire::About;
 use crate::lock::{
@@ -115,10 +116,13 @@ impl UserLock for Builtin {
             Some(_) => return Err(bad("option `connection` is `shared` or `worker`".into())),
         };
         let node_timeout = Duration::from_millis(init.node_timeout_ms.max(1));
+        let wait = replicas(&init.options)?;
+        let route = Route::from_options(&init.options)?;
         let settings = Settings {
             ttl: Duration::from_millis(init.ttl_ms),
             node_timeout,
             fencing,
+            wait,
         };
         let lock = build(&name, settings)
             .map_err(|e| Refusal::new("unsupported").because(e.to_string()))?;
@@ -126,7 +130,8 @@ impl UserLock for Builtin {
         if init.nodes.is_empty() && !control {
             return Err(bad("no nodes".into()));
         }
-        if lock_info(&name).is_some_and(|l| l.nodes == "1") && init.nodes.len() > 1 {
+        let single = route.is_none() && init.nodes.len() > 1;
+        if lock_info(&name).is_some_and(|l| l.nodes == "1") && single {
             let why = format!(
                 "lock `{name}` is for one server; {} given",
                 init.nodes.len()
@@ -137,7 +142,7 @@ impl UserLock for Builtin {
         let open = Open {
             lock,
             prefix: init.prefix,
-            shared: Rc::new(Shared::new(nodes, node_timeout, per_worker)),
+            shared: Rc::new(Shared::new(nodes, node_timeout, per_worker, route)),
             workers: RefCell::default(),
         };
         let workers = init.workers.clamp(1, 4096);
@@ -145,6 +150,10 @@ impl UserLock for Builtin {
         let warm = if per_worker { &envs[..] } else { &envs[..1] };
         let limit = node_timeout.max(Duration::from_secs(1));
         futures_util::future::join_all(warm.iter().map(|env| env.warm_up(limit))).await;
+        if let Some(route) = &open.shared.route {
+            route.ask().await;
+        }
+        Route::follow(&open.shared);
         self.open = Some(open);
         Ok(About {
             library: format!("fencepost/{name}"),
@@ -247,6 +256,17 @@ impl UserLock for Builtin {
             .record(worker, key)
             .is_some_and(|r| r.sure && r.until.is_none_or(|until| now < until)))
     }
+}
+
+/// The option `wait`: how many replicas a grant waits for.
+fn replicas(options: &serde_json::Map<String, serde_json::Value>) -> Result<u32, Refusal> {
+    let Some(value) = options.get("wait") else {
+        return Ok(0);
+    };
+    let number = value.as_u64().and_then(|n| u32::try_from(n).ok());
+    number.ok_or_else(|| {
+        Refusal::new("bad-request").because("option `wait` is a number of replicas".to_owned())
+    })
 }
 
 /// The published code of a lock's error.

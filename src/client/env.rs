@@ -1,6 +1,7 @@
 //! The locks' seam on tokio's clock and real connections.
 //!
 //! Owns [`WorkerEnv`], one a worker. Must not know any lock. Commands go to `resp`.
+use super::route::Route;
 use crate::lock::{CallError, Cmd, Cut, Env, Reply, Script, ScriptId, ms};
 use crate::resp::{Break, Resp, RespError};
 use futures_util::future::Either;
@@ -23,6 +24,8 @@ pub(super) struct Shared {
     connect_limit: Duration,
     /// Set where all workers share one connection a node.
     links: Option<Links>,
+    /// Set where the lock talks to one node, the primary, which may change.
+    pub(super) route: Option<Route>,
     start: Instant,
     random: RefCell<Xoshiro256PlusPlus>,
     /// SHA-1 of each script, as a server computed it.
@@ -31,11 +34,17 @@ pub(super) struct Shared {
 
 impl Shared {
     /// Connections are made at first use; `per_worker`: one a worker and node, else one a node.
-    pub(super) fn new(nodes: Vec<SocketAddr>, connect_limit: Duration, per_worker: bool) -> Self {
+    pub(super) fn new(
+        nodes: Vec<SocketAddr>,
+        connect_limit: Duration,
+        per_worker: bool,
+        route: Option<Route>,
+    ) -> Self {
         let mut shared = Self {
             nodes,
             connect_limit,
             links: None,
+            route,
             start: Instant::now(),
             random: RefCell::new(Xoshiro256PlusPlus::from_os_rng()),
             hashes: [const { OnceCell::new() }; ScriptId::ALL.len()],
@@ -135,6 +144,7 @@ impl Env for WorkerEnv {
     }
 
     fn call(&self, node: usize, cmd: Cmd<'_>) -> impl Future<Output = Result<Reply, CallError>> {
+        let node = self.shared.route.as_ref().map_or(node, Route::node);
         let packed = match cmd {
             Cmd::SetNxPx { key, value, ttl } => {
                 let mut c = redis::cmd("SET");
@@ -153,6 +163,11 @@ impl Env for WorkerEnv {
                 c.arg(ms(ttl));
                 c
             }
+            Cmd::Wait { replicas, timeout } => {
+                let mut c = redis::cmd("WAIT");
+                c.arg(replicas).arg(ms(timeout));
+                c
+            }
             Cmd::Run(script) => return Either::Left(self.run(node, script)),
         };
         let answer = self.links[node].call(&packed);
@@ -164,6 +179,9 @@ impl Env for WorkerEnv {
     }
 
     fn nodes(&self) -> usize {
+        if self.shared.route.is_some() {
+            return 1;
+        }
         self.links.len()
     }
 }

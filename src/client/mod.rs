@@ -14,10 +14,13 @@
 //! | [`process`] | the harness's side: a client process, asked and supervised |
 //! | `supervise` | its pipes, its standard error and its end |
 //! | `signals` | stop, continue, kill, and what /proc says |
+//! | [`conformance`] | does an adapter keep to PROTOCOL.md? |
 pub mod builtin;
+pub mod conformance;
 mod env;
 pub mod errors;
 pub mod process;
+mod route;
 pub mod serve;
 mod signals;
 mod stdio;

@@ -279,19 +279,45 @@ impl ClientProcess {
     ///
     /// Dropping the future gives up the answer; the request stays sent.
     pub async fn request(&self, request: Request, deadline: Duration) -> Answer {
+        let (op, expects) = (request.op(), Expects::from(&request));
+        let write = |id, out: &mut Vec<u8>| request.write(id, out);
+        self.send(op, expects, write, deadline).await
+    }
+
+    /// A request that no [`Request`] is, such as one that the protocol does not know; `line` is made with its id.
+    pub(super) async fn request_line(
+        &self,
+        op: Op,
+        line: impl FnOnce(u64) -> serde_json::Value,
+        deadline: Duration,
+    ) -> Answer {
+        let expects = if op == Op::Acquire {
+            Expects::Grant
+        } else {
+            Expects::Done
+        };
+        let write = |id, out: &mut Vec<u8>| out.extend(format!("{}\n", line(id)).into_bytes());
+        self.send(op, expects, write, deadline).await
+    }
+
+    async fn send(
+        &self,
+        op: Op,
+        expects: Expects,
+        write: impl FnOnce(u64, &mut Vec<u8>),
+        deadline: Duration,
+    ) -> Answer {
         let inner = self.inner();
-        let op = request.op();
         if let Some(code) = inner.cannot_write() {
             return inner.failed(op, code);
         }
         let (answer, receiver) = oneshot::channel();
-        let expects = Expects::from(&request);
         let id = inner.ask(Waiting::Op {
             op,
             expects,
             answer,
         });
-        inner.write(|out| request.write(id, out));
+        inner.write(|out| write(id, out));
         match tokio::time::timeout(deadline, receiver).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) => inner.failed(op, "client-died"),
@@ -300,6 +326,12 @@ impl ClientProcess {
                 inner.failed(op, "deadline")
             }
         }
+    }
+
+    /// Close its standard input and send nothing more: it should exit by itself.
+    pub(super) fn end_input(&self) {
+        self.inner().leaving.set(true);
+        self.inner().close_input();
     }
 
     /// `c1`.

@@ -33,7 +33,9 @@ pub struct Init {
     /// A built-in lock's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lock: Option<String>,
-    /// The workload's options, as they are. Built-in locks know `fencing` (bool) and `connection` (`shared`, `worker`).
+    /// The workload's options, as they are. Built-in locks know `fencing` (bool), `wait`
+    /// (number of replicas) and `connection` (`shared`, `worker`). Where there are Sentinels: `sentinels` (their
+    /// addresses), `announced` (each node's address as Sentinels tell it) and `service`.
     pub options: Map<String, Value>,
 }
 

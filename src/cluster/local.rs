@@ -2,7 +2,8 @@
 //!
 //! Owns spawning, signalling and reaping. Must not know Toxiproxy's API or clients. Servers listen on 127.0.0.1 only.
 use super::error::ClusterError;
-use super::{NodeState, Phase, READY, probe, server_flags, tools};
+use super::sentinel::Layout;
+use super::{NodeState, Phase, READY, Spec, probe, server_flags, tools};
 use crate::plan::{Persistence, RestartData};
 use crate::reaper::{Reaper, procs};
 use futures_util::future::try_join_all;
@@ -26,6 +27,10 @@ pub(super) struct Local {
     nodes: Vec<Node>,
     toxiproxy: Server,
     api: SocketAddr,
+    /// The servers' program and first arguments.
+    argv: Vec<String>,
+    dir: PathBuf,
+    reaper: Reaper,
 }
 
 struct Node {
@@ -49,25 +54,52 @@ struct Server {
 
 impl Local {
     pub(super) async fn start(
-        dir: &Path,
+        spec: &Spec,
         count: usize,
-        persistence: Persistence,
-        command: &[String],
+        layout: Option<&Layout>,
         reaper: &Reaper,
     ) -> Result<Self, ClusterError> {
-        let argv = tools::server(command)?;
+        let dir = &spec.dir;
+        let argv = tools::server(&spec.command)?;
         let program = tools::toxiproxy()?;
         reaper.watch_program(Path::new(&argv[0]));
         reaper.watch_program(&program);
-        let nodes =
-            try_join_all((0..count).map(|n| Node::start(n, dir, &argv, persistence, reaper)));
+        let persistence = spec.plan.persistence;
+        let nodes = try_join_all((0..count).map(|n| {
+            let own = layout.map_or_else(Vec::new, |l| l.node_flags(n));
+            let program = &argv;
+            let argv = move |port: u16, _: &Path| Ok(node_argv(program, port, persistence, &own));
+            Node::start(format!("n{}", n + 1), dir, argv, persistence, reaper)
+        }));
         let toxiproxy = start_toxiproxy(dir, &program, reaper);
         let (nodes, (toxiproxy, api)) = futures_util::future::try_join(nodes, toxiproxy).await?;
         Ok(Self {
             nodes,
             toxiproxy,
             api,
+            argv,
+            dir: dir.clone(),
+            reaper: reaper.clone(),
         })
+    }
+
+    /// Start the Sentinels; the links of servers to each other must be there.
+    pub(super) async fn start_sentinels(&mut self, layout: &Layout) -> Result<(), ClusterError> {
+        let this = &*self;
+        let each = (layout.nodes()..layout.servers()).map(|server| {
+            let argv = move |port: u16, folder: &Path| {
+                let file = folder.join("sentinel.conf");
+                let text = layout.sentinel_file(server, port, "127.0.0.1");
+                std::fs::write(&file, text).map_err(ClusterError::disk(&file))?;
+                let own = [file.to_string_lossy().into_owned(), "--sentinel".to_owned()];
+                Ok(this.argv.iter().cloned().chain(own).collect())
+            };
+            let name = layout.name(server);
+            Node::start(name, &this.dir, argv, Persistence::None, &this.reaper)
+        });
+        let started = try_join_all(each).await?;
+        self.nodes.extend(started);
+        Ok(())
     }
 
     pub(super) fn api(&self) -> SocketAddr {
@@ -151,13 +183,12 @@ pub(super) fn state_of(pid: i32, start: u64) -> NodeState {
 
 impl Node {
     async fn start(
-        index: usize,
+        name: String,
         dir: &Path,
-        argv: &[String],
+        argv: impl Fn(u16, &Path) -> Result<Vec<String>, ClusterError>,
         persistence: Persistence,
         reaper: &Reaper,
     ) -> Result<Self, ClusterError> {
-        let name = format!("n{}", index + 1);
         let folder = dir.join(&name);
         make_dir(&folder.join("data"))?;
         let mut tries = 0;
@@ -165,7 +196,7 @@ impl Node {
             tries += 1;
             let port = tools::free_port(&name)?;
             let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-            let argv = node_argv(argv, port, persistence);
+            let argv = argv(port, &folder)?;
             let mut server =
                 Server::spawn(&argv, &folder.join("data"), &folder.join("log"), reaper)?;
             match server.ready(&name, address, true).await {
@@ -236,7 +267,7 @@ impl Node {
     }
 }
 
-fn node_argv(argv: &[String], port: u16, persistence: Persistence) -> Vec<String> {
+fn node_argv(argv: &[String], port: u16, persistence: Persistence, more: &[String]) -> Vec<String> {
     let own = [
         "--port",
         &port.to_string(),
@@ -250,6 +281,7 @@ fn node_argv(argv: &[String], port: u16, persistence: Persistence) -> Vec<String
         .cloned()
         .chain(own)
         .chain(server_flags(persistence))
+        .chain(more.iter().cloned())
         .collect()
 }
 

@@ -17,6 +17,7 @@
 //! | [`docker`] | servers as containers in a network of their own |
 //! | [`toxiproxy`] | the one file that talks to Toxiproxy |
 //! | [`toxic`] | toxics and Toxiproxy's errors, as types |
+//! | `sentinel` | a primary, replicas and Sentinels: settings, addresses, links |
 //! | [`probe`] | PING and INFO, the proof of readiness |
 //! | [`tools`] | programs and ports of this machine |
 //! | [`error`] | [`ClusterError`] |
@@ -24,11 +25,13 @@ mod docker;
 pub mod error;
 mod local;
 pub mod probe;
+mod sentinel;
 mod tools;
 pub mod toxic;
 pub mod toxiproxy;
 
 pub use error::ClusterError;
+pub use sentinel::SERVICE;
 pub use tools::toxiproxy as find_toxiproxy;
 pub use toxic::{ProxyState, Toxic, ToxicKind, ToxiproxyError};
 pub use toxiproxy::Toxiproxy;
@@ -39,6 +42,7 @@ use docker::Docker;
 use futures_util::future::try_join_all;
 use local::Local;
 use nix::sys::signal::Signal;
+use sentinel::Layout;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -131,7 +135,7 @@ pub enum Phase {
 }
 
 enum Servers {
-    Local(Local),
+    Local(Box<Local>),
     Docker(Box<Docker>),
 }
 
@@ -139,7 +143,9 @@ enum Servers {
 pub struct Cluster {
     servers: Servers,
     nodes: usize,
-    links: BTreeMap<(String, usize), SocketAddr>,
+    layout: Option<Layout>,
+    /// Listeners by source and server; none where it cannot be reached from here.
+    links: BTreeMap<(String, usize), Option<SocketAddr>>,
     toxiproxy: Toxiproxy,
     versions: BTreeMap<String, String>,
 }
@@ -153,17 +159,19 @@ impl Cluster {
         let nodes = match spec.plan.topology {
             Topology::Single => 1,
             Topology::Independent => spec.plan.nodes.max(1) as usize,
+            Topology::Sentinel => spec.plan.nodes.max(2) as usize,
+        };
+        let layout = match spec.plan.topology {
+            Topology::Sentinel => Some(Layout::new(&spec.plan, spec.backend, tools::free_port)?),
+            Topology::Single | Topology::Independent => None,
         };
         let servers = match spec.backend {
-            Backend::Local => {
-                let persistence = spec.plan.persistence;
-                Servers::Local(
-                    Local::start(&spec.dir, nodes, persistence, &spec.command, reaper).await?,
-                )
-            }
-            Backend::Docker => {
-                Servers::Docker(Box::new(Docker::start(&spec, nodes, reaper).await?))
-            }
+            Backend::Local => Servers::Local(Box::new(
+                Local::start(&spec, nodes, layout.as_ref(), reaper).await?,
+            )),
+            Backend::Docker => Servers::Docker(Box::new(
+                Docker::start(&spec, nodes, layout.as_ref(), reaper).await?,
+            )),
         };
         let toxiproxy = match Toxiproxy::connect(servers.api()).await {
             Ok(toxiproxy) => toxiproxy,
@@ -175,11 +183,16 @@ impl Cluster {
         let mut cluster = Self {
             servers,
             nodes,
+            layout,
             links: BTreeMap::new(),
             toxiproxy,
             versions: BTreeMap::new(),
         };
-        match cluster.connect_links(&spec.clients).await {
+        let mut made = cluster.connect_servers().await;
+        if made.is_ok() {
+            made = cluster.connect_links(&spec.clients).await;
+        }
+        match made {
             Ok(()) => Ok(cluster),
             Err(e) => {
                 leave(cluster.stop().await);
@@ -188,20 +201,86 @@ impl Cluster {
         }
     }
 
+    /// Where servers talk to each other: their links, then the Sentinels, until all have found each other.
+    async fn connect_servers(&mut self) -> Result<(), ClusterError> {
+        let Some(layout) = self.layout.clone() else {
+            return Ok(());
+        };
+        // The Sentinels' own links are made once these run: where they listen is not known before.
+        for (from, to) in layout
+            .links()
+            .into_iter()
+            .filter(|(_, to)| *to < layout.nodes())
+        {
+            self.connect_server(&layout, from, to).await?;
+        }
+        let direct = |s: std::ops::Range<usize>| s.map(|n| self.direct(n)).collect::<Vec<_>>();
+        let apart = |node: &str, why| ClusterError::NotReady {
+            node: node.to_owned(),
+            waited: READY,
+            why,
+            log: String::new(),
+        };
+        let replicas = direct(1..layout.nodes());
+        let follow = sentinel::replicas_follow(&replicas).await;
+        follow.map_err(|why| apart("a replica", why))?;
+        match &mut self.servers {
+            Servers::Local(l) => l.start_sentinels(&layout).await?,
+            Servers::Docker(d) => d.start_sentinels(&layout).await?,
+        }
+        for (from, to) in layout
+            .links()
+            .into_iter()
+            .filter(|(_, to)| *to >= layout.nodes())
+        {
+            self.connect_server(&layout, from, to).await?;
+        }
+        let sentinels: Vec<SocketAddr> = (layout.nodes()..layout.servers())
+            .map(|s| self.direct(s))
+            .collect();
+        let agree = sentinel::sentinels_agree(&sentinels, layout.nodes() - 1).await;
+        agree.map_err(|why| apart("a Sentinel", why))
+    }
+
+    async fn connect_server(
+        &mut self,
+        layout: &Layout,
+        from: String,
+        to: usize,
+    ) -> Result<(), ClusterError> {
+        let name = self.proxy_name(&from, to);
+        let port = layout.port(to);
+        let source = (0..layout.servers()).find(|s| layout.name(*s) == from);
+        let (listen, upstream) = match &self.servers {
+            Servers::Local(l) => (format!("127.0.0.1:{port}"), l.direct(to).to_string()),
+            Servers::Docker(d) => d.server_endpoints(source.unwrap_or(0), &layout.name(to), port),
+        };
+        let bound = self.toxiproxy.create(&name, &listen, &upstream).await?;
+        let address = match &self.servers {
+            Servers::Local(_) => Some(bound),
+            Servers::Docker(d) => d.server_link(source.unwrap_or(0), port),
+        };
+        self.links.insert((from, to), address);
+        Ok(())
+    }
+
     async fn connect_links(&mut self, clients: &[String]) -> Result<(), ClusterError> {
+        let servers = self.server_count();
         for (c, client) in clients.iter().enumerate() {
-            for node in 0..self.nodes {
-                let (listen, upstream) = self.servers.endpoints(c * self.nodes + node, node)?;
+            for node in 0..servers {
+                let (listen, upstream) = self.servers.endpoints(c * servers + node, node)?;
                 let name = self.proxy_name(client, node);
                 let bound = self.toxiproxy.create(&name, &listen, &upstream).await?;
                 let address = self.servers.reachable(bound)?;
-                self.links.insert((client.clone(), node), address);
+                self.links.insert((client.clone(), node), Some(address));
             }
         }
         let pings = self
             .links
             .iter()
-            .map(|((client, node), &address)| (format!("{client}>n{}", node + 1), address))
+            .filter_map(|((client, node), address)| {
+                Some((self.proxy_name(client, *node), (*address)?))
+            })
             .map(|(link, address)| async move {
                 let pong = probe::until_pong(address, Duration::from_secs(5), || None).await;
                 pong.map_err(|why| ClusterError::Link {
@@ -225,9 +304,40 @@ impl Cluster {
         self.nodes
     }
 
-    /// `n1` for node 0.
+    /// Nodes, and the Sentinels behind them.
+    pub fn server_count(&self) -> usize {
+        self.layout.as_ref().map_or(self.nodes, Layout::servers)
+    }
+
+    /// `n1` for node 0; the Sentinels behind the nodes are `s1` …
     pub fn node_name(&self, node: usize) -> String {
-        format!("n{}", node + 1)
+        sentinel::name(self.nodes, node)
+    }
+
+    /// There are Sentinels, and so a primary that may change.
+    pub fn has_sentinels(&self) -> bool {
+        self.layout.is_some()
+    }
+
+    /// The address under which servers know a server and which Sentinels tell clients, such as `toxi:7001`; none
+    /// where servers do not talk to each other.
+    pub fn announced(&self, server: usize) -> Option<String> {
+        self.layout.as_ref().map(|l| l.announced(server))
+    }
+
+    /// The links between two groups of servers, either way: source and server of each.
+    ///
+    /// # Errors
+    /// Why they cannot be told from other links, or that servers here do not talk to each other.
+    pub fn links_between(
+        &self,
+        one: &[usize],
+        other: &[usize],
+    ) -> Result<Vec<(String, usize)>, String> {
+        match &self.layout {
+            Some(layout) => layout.between(one, other),
+            None => Err("the servers of this topology do not talk to each other".to_owned()),
+        }
     }
 
     /// A node's address around Toxiproxy. It may change when the node is started again, so ask each time.
@@ -241,17 +351,24 @@ impl Cluster {
         }
     }
 
-    /// The Toxiproxy listener of one link; it never changes.
+    /// The Toxiproxy listener of a client's link; it never changes.
     ///
     /// # Panics
     /// When there is no such client or node.
     pub fn link(&self, client: &str, node: usize) -> SocketAddr {
-        self.links[&(client.to_owned(), node)]
+        let address = self.links[&(client.to_owned(), node)];
+        address.unwrap_or_else(|| panic!("{client} is no client"))
+    }
+
+    /// The listener of any link, if it is reached from here: those between servers are not where only published
+    /// ports are.
+    pub fn reachable(&self, from: &str, server: usize) -> Option<SocketAddr> {
+        *self.links.get(&(from.to_owned(), server))?
     }
 
     /// Name of a link's proxy, such as `c1>n1`.
     pub fn proxy_name(&self, client: &str, node: usize) -> String {
-        format!("{client}>n{}", node + 1)
+        format!("{client}>{}", self.node_name(node))
     }
 
     /// A handle to Toxiproxy.
@@ -359,7 +476,7 @@ impl Cluster {
     }
 
     fn exists(&self, n: usize) -> Result<(), ClusterError> {
-        if n < self.nodes {
+        if n < self.server_count() {
             return Ok(());
         }
         Err(ClusterError::NoNode {

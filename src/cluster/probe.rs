@@ -76,6 +76,21 @@ pub async fn version(address: SocketAddr) -> Option<String> {
     valkey.or_else(|| field("redis_version:").map(|v| format!("redis {v}")))
 }
 
+/// One section of INFO, whole.
+pub async fn info(address: SocketAddr, section: &str) -> Result<String, String> {
+    text(address, &format!("INFO {section}"), TRY).await
+}
+
+/// The answer to one inline command, as it came over the wire, once all of it is there.
+pub async fn text(
+    address: SocketAddr,
+    command: &str,
+    deadline: Duration,
+) -> Result<String, String> {
+    let whole = |got: &str| redis::parse_redis_value(got.as_bytes()).is_ok();
+    ask(address, &format!("{command}\r\n"), deadline, whole).await
+}
+
 async fn ask(
     address: SocketAddr,
     command: &str,

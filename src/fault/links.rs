@@ -62,8 +62,8 @@ impl Toxics {
 
     /// `c1>n4,c1>n5`.
     pub(super) fn names(&self) -> String {
-        let name = |link: &Link| format!("{}>n{}", link.client, link.node + 1);
-        self.links.iter().map(name).collect::<Vec<_>>().join(",")
+        let names: Vec<&str> = self.links.iter().map(|l| l.name.as_str()).collect();
+        names.join(",")
     }
 
     /// The client, where all links are of one.
@@ -71,7 +71,7 @@ impl Toxics {
         let first = self.links.first()?;
         self.links
             .iter()
-            .all(|l| l.client == first.client)
+            .all(|l| l.client == first.client && l.of_client())
             .then_some(first.client.as_str())
     }
 }

@@ -7,6 +7,7 @@
 //! the node, a measured time in the driver. The injecting call's own success proves nothing.
 mod client_kill;
 mod client_pause;
+mod failover;
 mod latency;
 mod links;
 mod nemesis;
@@ -15,6 +16,7 @@ mod node_pause;
 mod node_restart;
 mod partition;
 mod probe;
+mod replication;
 mod resource_delay;
 mod slow_work;
 mod target;
@@ -86,9 +88,12 @@ async fn resolve(
         )),
         FaultKind::SlowWork => Box::new(slow_work::SlowWork::new(plan, hold, world)?),
         FaultKind::NodePause => Box::new(node_pause::NodePause::new(
+            plan,
             target::nodes(plan, hold, world).await?,
+            world,
         )),
         FaultKind::NodeKill => Box::new(node_kill::NodeKill::new(
+            plan,
             target::nodes(plan, hold, world).await?,
         )),
         FaultKind::NodeRestart => Box::new(node_restart::NodeRestart::new(
@@ -107,6 +112,9 @@ async fn resolve(
             plan,
             target::links(plan, hold, world).await?,
         )),
+        FaultKind::Failover => {
+            Box::new(failover::Failover::new(replication::primary(world).await?))
+        }
         FaultKind::ResourceDelay => Box::new(resource_delay::ResourceDelay::new(
             plan,
             target::client(plan, hold, world)?,

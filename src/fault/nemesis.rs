@@ -93,6 +93,7 @@ fn instant(kind: FaultKind) -> bool {
         | FaultKind::SlowWork
         | FaultKind::ResourceDelay => true,
         FaultKind::NodePause
+        | FaultKind::Failover
         | FaultKind::NodeKill
         | FaultKind::NodeRestart
         | FaultKind::Partition

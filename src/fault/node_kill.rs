@@ -3,19 +3,22 @@
 //! Proof: its process is gone; it answers again under another run id.
 use super::{Fault, Proof, World, probe};
 use crate::cluster::Phase;
-use crate::plan::RestartData;
+use crate::plan::{FaultPlan, RestartData};
 use async_trait::async_trait;
+use std::time::Duration;
 
 pub(super) struct NodeKill {
     nodes: Vec<usize>,
     killed: Vec<usize>,
+    demote_after: Duration,
 }
 
 impl NodeKill {
-    pub(super) fn new(nodes: Vec<usize>) -> Self {
+    pub(super) fn new(plan: &FaultPlan, nodes: Vec<usize>) -> Self {
         Self {
             nodes,
             killed: Vec::new(),
+            demote_after: plan.demote_after.unwrap_or_default(),
         }
     }
 }
@@ -54,7 +57,8 @@ impl Fault for NodeKill {
     }
 
     async fn healed(&mut self, world: &World) -> Proof {
-        super::node_pause::answers_directly(world, &self.killed).await
+        let proof = super::node_pause::answers_directly(world, &self.killed).await?;
+        super::node_pause::one_primary(world, proof, self.demote_after).await
     }
 }
 

@@ -2,24 +2,33 @@
 //! socket and is executed when it resumes, with full TTLs counted from then.
 //!
 //! Proof: the server does not answer on a direct connection and its process is stopped; it answers again.
-use super::{Fault, Proof, World, probe};
+use super::{Fault, Proof, World, probe, replication};
 use crate::cluster::Phase;
+use crate::plan::FaultPlan;
 use async_trait::async_trait;
+use std::time::Duration;
 
 pub(super) struct NodePause {
     nodes: Vec<usize>,
+    /// `n1,s2`.
+    names: String,
+    demote_after: Duration,
 }
 
 impl NodePause {
-    pub(super) fn new(nodes: Vec<usize>) -> Self {
-        Self { nodes }
+    pub(super) fn new(plan: &FaultPlan, nodes: Vec<usize>, world: &World) -> Self {
+        Self {
+            names: super::target::server_names(world, &nodes),
+            nodes,
+            demote_after: plan.demote_after.unwrap_or_default(),
+        }
     }
 }
 
 #[async_trait(?Send)]
 impl Fault for NodePause {
     fn target(&self) -> String {
-        super::target::node_names(&self.nodes)
+        self.names.clone()
     }
 
     async fn inject(&mut self, world: &World) -> Result<(), String> {
@@ -68,8 +77,18 @@ impl Fault for NodePause {
     }
 
     async fn healed(&mut self, world: &World) -> Proof {
-        answers_directly(world, &self.nodes).await
+        let proof = answers_directly(world, &self.nodes).await?;
+        one_primary(world, proof, self.demote_after).await
     }
+}
+
+/// Where there are replicas, a node that comes back may find another primary in its place.
+pub(super) async fn one_primary(world: &World, proof: String, after: Duration) -> Proof {
+    if !world.cluster.has_sentinels() {
+        return Ok(proof);
+    }
+    let settled = replication::settle(world, after).await?;
+    Ok(format!("{proof}; {settled}"))
 }
 
 /// Waits until each node answers on a direct connection.

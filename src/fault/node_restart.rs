@@ -12,6 +12,7 @@ pub(super) struct NodeRestart {
     nodes: Vec<usize>,
     data: RestartData,
     down: Duration,
+    demote_after: Duration,
     before: Vec<String>,
 }
 
@@ -21,6 +22,7 @@ impl NodeRestart {
             nodes,
             data: plan.data,
             down: plan.down.unwrap_or_default(),
+            demote_after: plan.demote_after.unwrap_or_default(),
             before: Vec::new(),
         }
     }
@@ -87,6 +89,7 @@ impl Fault for NodeRestart {
     }
 
     async fn healed(&mut self, world: &World) -> Proof {
-        super::node_pause::answers_directly(world, &self.nodes).await
+        let proof = super::node_pause::answers_directly(world, &self.nodes).await?;
+        super::node_pause::one_primary(world, proof, self.demote_after).await
     }
 }

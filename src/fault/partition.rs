@@ -18,6 +18,7 @@ pub(super) struct Partition {
     toxics: Toxics,
     mode: PartitionMode,
     direction: Direction,
+    demote_after: Duration,
 }
 
 impl Partition {
@@ -26,6 +27,7 @@ impl Partition {
             toxics: Toxics::new(links),
             mode: plan.mode,
             direction: plan.direction,
+            demote_after: plan.demote_after.unwrap_or_default(),
         }
     }
 
@@ -74,6 +76,7 @@ impl Fault for Partition {
         let mut proofs = Vec::new();
         for (link, outcome) in self.toxics.links.iter().zip(outcomes) {
             let name = probe::name(world, link);
+            let outcome = outcome?;
             let Err(why) = outcome.reply else {
                 return Err(format!("{name} still answers"));
             };
@@ -100,6 +103,11 @@ impl Fault for Partition {
     }
 
     async fn healed(&mut self, world: &World) -> Proof {
-        probe::all_answer(world, &self.toxics.links).await
+        let proof = probe::all_answer(world, &self.toxics.links).await?;
+        let servers = self.toxics.links.iter().any(|l| !l.of_client());
+        if !servers {
+            return Ok(proof);
+        }
+        super::node_pause::one_primary(world, proof, self.demote_after).await
     }
 }

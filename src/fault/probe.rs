@@ -3,6 +3,7 @@
 //! Owns the words on the wire of a probe. Must not know which fault asks.
 use super::World;
 use super::target::Link;
+use crate::cluster::Phase;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -10,6 +11,8 @@ use tokio::net::TcpStream;
 
 /// Longest wait for one probe's answer.
 pub(super) const ANSWER: Duration = Duration::from_millis(300);
+/// How long the end of another fault is waited for: no load is longer in practice.
+const OTHERS: Duration = Duration::from_secs(600);
 /// How long a proof is looked for before there is none.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -50,10 +53,26 @@ pub(super) struct Through {
     pub arrived: bool,
 }
 
-/// Sends a SET of a key of its own through a link and asks the node directly whether it arrived.
-pub(super) async fn through(world: &World, link: &Link) -> Through {
+/// Where a link is entered. Links between servers are out of reach where only published ports are.
+pub(super) fn address(world: &World, link: &Link) -> Result<SocketAddr, String> {
+    world.cluster.reachable(&link.client, link.node).ok_or_else(|| {
+        let why = "cannot be reached from here, so nothing about it can be proved: reach = \"container\" is needed";
+        format!("{} {why}", link.name)
+    })
+}
+
+/// Sends a SET of a key of its own through a link and asks the node directly whether it arrived. A Sentinel, which
+/// takes no SET, is sent a PING, and whether that arrived is not known.
+pub(super) async fn through(world: &World, link: &Link) -> Result<Through, String> {
     let key = format!("fencepost:probe:{}:{}", world.plan.seed, world.fresh());
-    let addr = world.cluster.link(&link.client, link.node);
+    let addr = address(world, link)?;
+    if link.node >= world.cluster.node_count() {
+        let reply = command(addr, "PING", ANSWER).await.map(|(_, took)| took);
+        return Ok(Through {
+            reply,
+            arrived: false,
+        });
+    }
     let reply = command(addr, &format!("SET {key} 1 PX 10000"), ANSWER)
         .await
         .map(|(_, took)| took);
@@ -63,17 +82,24 @@ pub(super) async fn through(world: &World, link: &Link) -> Through {
         ANSWER,
     )
     .await;
-    Through {
+    Ok(Through {
         reply,
         arrived: asked.is_ok_and(|(answer, _)| answer == ":1"),
-    }
+    })
 }
 
-/// Waits until every link answers again.
+/// Waits until every link answers again; where its server is stopped or dead by another fault, that one ends first.
 pub(super) async fn all_answer(world: &World, links: &[Link]) -> super::Proof {
     let mut proofs = Vec::new();
     for link in links {
-        let addr = world.cluster.link(&link.client, link.node);
+        let addr = address(world, link)?;
+        let began = Instant::now();
+        while world.cluster.node_state(link.node).await.phase != Phase::Running {
+            if began.elapsed() > OTHERS {
+                return Err(format!("{} leads to a server that is down", link.name));
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
         let took =
             retry(|| async { command(addr, "PING", ANSWER).await.map(|(_, took)| took) }).await?;
         proofs.push(format!(
@@ -107,7 +133,7 @@ pub(super) async fn retry<T, F: AsyncFn() -> Result<T, String>>(probe: F) -> Res
     }
 }
 
-/// `c1>n2`.
+/// `c1>n2`, `n2>n1`.
 pub(super) fn name(world: &World, link: &Link) -> String {
     world.cluster.proxy_name(&link.client, link.node)
 }

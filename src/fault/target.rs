@@ -1,19 +1,36 @@
 //! From the words of a plan (`holder`, `quorum-edge`, `link:c1>*`) to clients, nodes and links.
 //!
 //! Owns the resolving of roles at the moment of injection. Must not know what is done to them.
-use super::World;
-use crate::plan::{FaultPlan, Target};
+use super::{World, replication};
+use crate::plan::{Direction, FaultPlan, Target, is_server};
 use crate::run::board::Hold;
 use rand::seq::SliceRandom;
 use std::time::Duration;
 
 const PROBE: Duration = Duration::from_millis(250);
 
-/// A path of one client to one node (nodes count from 0).
+/// A path of one client, or of one server, to one node (nodes count from 0, Sentinels behind them).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Link {
     pub client: String,
     pub node: usize,
+    /// `c1>n2`.
+    pub name: String,
+}
+
+impl Link {
+    fn new(world: &World, client: &str, node: usize) -> Self {
+        Self {
+            client: client.to_owned(),
+            node,
+            name: world.cluster.proxy_name(client, node),
+        }
+    }
+
+    /// It is a client's, not a server's.
+    pub(super) fn of_client(&self) -> bool {
+        self.client.starts_with('c')
+    }
 }
 
 /// The one client that a plan's target names.
@@ -67,8 +84,76 @@ pub(super) async fn nodes(
         Target::Node(number) => Ok(vec![*number as usize - 1]),
         Target::Nodes => Ok((0..world.cluster.node_count()).collect()),
         Target::QuorumEdge => quorum_edge(hold, world).await.map(|node| vec![node]),
+        Target::Primary => servers("primary", world).await,
+        Target::Replica(n) => servers(&format!("replica:{n}"), world).await,
+        Target::Sentinel(n) => servers(&format!("sentinel:{n}"), world).await,
+        Target::Sentinels => servers("sentinels", world).await,
         other => Err(format!("{other:?} names no node")),
     }
+}
+
+/// The servers that a word names now: by their role, or a node by its name.
+async fn servers(word: &str, world: &World) -> Result<Vec<usize>, String> {
+    let numbered = |all: Vec<usize>, number: &str| {
+        let found = number
+            .parse()
+            .ok()
+            .and_then(|n: usize| all.get(n.checked_sub(1)?).copied());
+        found
+            .map(|s| vec![s])
+            .ok_or_else(|| format!("there is no {word}"))
+    };
+    match word.split_once(':') {
+        Some(("replica", n)) => return numbered(replication::replicas(world).await?, n),
+        Some(("sentinel", n)) => return numbered(replication::sentinels(world).collect(), n),
+        _ => {}
+    }
+    match word {
+        "primary" => replication::primary(world).await.map(|p| vec![p]),
+        "replicas" => replication::replicas(world).await,
+        "sentinels" => Ok(replication::sentinels(world).collect()),
+        "servers" => Ok((0..world.cluster.server_count()).collect()),
+        name => (0..world.cluster.server_count())
+            .find(|n| world.cluster.node_name(*n) == name)
+            .map(|n| vec![n])
+            .ok_or_else(|| format!("there is no server {name}")),
+    }
+}
+
+/// Links to and between servers that are named by their role.
+async fn server_links(
+    (from, to): (&str, &str),
+    direction: Direction,
+    hold: Option<&Hold>,
+    world: &World,
+) -> Result<Vec<Link>, String> {
+    let other = servers(to, world).await?;
+    if !is_server(from) && !from.starts_with('n') {
+        let clients = clients(from, hold, world)?;
+        let each = clients
+            .iter()
+            .flat_map(|c| other.iter().map(move |n| (c, *n)));
+        return Ok(each.map(|(c, n)| Link::new(world, c, n)).collect());
+    }
+    let one = servers(from, world).await?;
+    let mut links = world.cluster.links_between(&one, &other)?;
+    if direction != Direction::Both && from == "primary" {
+        // Replicas and Sentinels call the primary; the other way nothing flows as long as it is one.
+        links.retain(|(_, node)| one.contains(node));
+    }
+    Ok(links
+        .into_iter()
+        .map(|(source, node)| Link::new(world, &source, node))
+        .collect())
+}
+
+/// As [`node_names`], for Sentinels too: `s1,s2`.
+pub(super) fn server_names(world: &World, servers: &[usize]) -> String {
+    let names: Vec<String> = servers
+        .iter()
+        .map(|s| world.cluster.node_name(*s))
+        .collect();
+    names.join(",")
 }
 
 /// `n1,n3`, as a node fault's target goes on record.
@@ -84,6 +169,9 @@ pub(super) async fn links(
     world: &World,
 ) -> Result<Vec<Link>, String> {
     let (from, to) = match &plan.target {
+        Target::Link(from, to) if is_server(from) || is_server(to) => {
+            return server_links((from, to), plan.direction, hold, world).await;
+        }
         Target::Link(from, to) => (from.clone(), to.clone()),
         Target::Client(name) => (name.clone(), "*".to_owned()),
         Target::Holder => ("holder".to_owned(), "*".to_owned()),
@@ -91,6 +179,9 @@ pub(super) async fn links(
         Target::Clients | Target::Nodes => ("*".to_owned(), "*".to_owned()),
         Target::Node(number) => ("*".to_owned(), format!("n{number}")),
         Target::QuorumEdge => ("*".to_owned(), "quorum-edge".to_owned()),
+        Target::Primary | Target::Replica(_) | Target::Sentinel(_) | Target::Sentinels => {
+            return Err(format!("{} names no link", plan.target));
+        }
     };
     let nodes = match to.as_str() {
         "*" => (0..world.cluster.node_count()).collect(),
@@ -104,12 +195,7 @@ pub(super) async fn links(
     let clients = clients(&from, hold, world)?;
     Ok(clients
         .iter()
-        .flat_map(|c| {
-            nodes.iter().map(|n| Link {
-                client: c.clone(),
-                node: *n,
-            })
-        })
+        .flat_map(|c| nodes.iter().map(|n| Link::new(world, c, *n)))
         .collect())
 }
 
@@ -126,10 +212,7 @@ pub(super) fn thin(
     nodes.sort_unstable();
     Ok(nodes
         .into_iter()
-        .map(|node| Link {
-            client: client.clone(),
-            node,
-        })
+        .map(|node| Link::new(world, &client, node))
         .collect())
 }
 

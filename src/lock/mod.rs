@@ -94,6 +94,13 @@ pub enum Cmd<'a> {
         /// New time to live, whole milliseconds.
         ttl: Duration,
     },
+    /// `WAIT replicas timeout`: [`Reply::Int`], the number of replicas that have all that this connection wrote so far.
+    Wait {
+        /// How many are waited for.
+        replicas: u32,
+        /// For how long, whole milliseconds.
+        timeout: Duration,
+    },
     /// A script, executed atomically.
     Run(Script<'a>),
 }
@@ -223,6 +230,8 @@ pub struct Settings {
     pub node_timeout: Duration,
     /// Give out fencing tokens.
     pub fencing: bool,
+    /// A grant and an extension count only once so many replicas have them.
+    pub wait: u32,
 }
 
 /// Why a lock cannot be built.

@@ -1,6 +1,6 @@
 //! `set-nx-lua`: SET NX PX with a fresh value; released and extended by a script that compares the value and acts in
 //! one step. Right, as far as one server and a lease can be: see its paragraph in `about`.
-use super::single::{grant, one_or_not_owner};
+use super::single::{grant, one_or_not_owner, replicated};
 use super::{Cmd, Env, Grant, Held, Lock, LockError, Script, Settings, validity};
 use async_trait::async_trait;
 use std::time::Duration;
@@ -36,6 +36,9 @@ impl<E: Env> Lock<E> for SetNxLua {
         let start = env.now();
         let owner = held.owner;
         one_or_not_owner(env, self.0, Cmd::Run(Script::Extend { key, owner, ttl })).await?;
+        if !replicated(env, self.0).await {
+            return Err(LockError::NoQuorum { clean: false });
+        }
         validity(ttl, env.now().saturating_sub(start))
             .map(Some)
             .ok_or(LockError::TooLate { clean: false })

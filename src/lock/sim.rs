@@ -58,6 +58,7 @@ enum OwnedCmd {
         owner: Option<String>,
         ttl: Duration,
     },
+    Wait,
 }
 
 impl From<Cmd<'_>> for OwnedCmd {
@@ -86,6 +87,7 @@ impl From<Cmd<'_>> for OwnedCmd {
                 owner: None,
                 ttl,
             },
+            Cmd::Wait { .. } => Self::Wait,
             Cmd::Run(Script::Grant {
                 key,
                 counter,
@@ -147,6 +149,8 @@ impl Table {
                     Reply::Int(*count)
                 })
             }
+            // No replicas here.
+            OwnedCmd::Wait => Reply::Int(0),
             OwnedCmd::Get { key } => self
                 .value(&key, now)
                 .map_or(Reply::Nil, |v| Reply::Text(v.to_owned())),

@@ -49,11 +49,32 @@ pub(super) async fn grant<E: Env>(
             _ => return Err(garbled()),
         }
     };
+    if !replicated(env, settings).await {
+        let undone = one_or_not_owner(env, settings, Cmd::Run(Script::Unlock { key, owner })).await;
+        let clean = matches!(undone, Ok(()) | Err(LockError::NotOwner));
+        return Err(LockError::NoQuorum { clean });
+    }
     let elapsed = env.now().saturating_sub(start);
     Ok(Grant {
         validity: ttl.map(|ttl| validity(ttl, elapsed).unwrap_or_default()),
         token,
     })
+}
+
+/// Whether as many replicas as the settings ask for have all that was written so far; asked of none, they have. The
+/// server is given half of the time allowed for a command, so that its "no" still comes in time.
+pub(super) async fn replicated<E: Env>(env: &E, settings: Settings) -> bool {
+    if settings.wait == 0 {
+        return true;
+    }
+    let cmd = Cmd::Wait {
+        replicas: settings.wait,
+        timeout: settings.node_timeout / 2,
+    };
+    match within(env, settings.node_timeout, NODE, cmd).await {
+        Ok(Reply::Int(n)) => u32::try_from(n).is_ok_and(|n| n >= settings.wait),
+        _ => false,
+    }
 }
 
 /// Run a command that answers 1 (done) or 0 (not mine).

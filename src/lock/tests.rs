@@ -20,6 +20,7 @@ fn make(name: &str, fencing: bool) -> Box<dyn Lock<World>> {
         ttl: TTL,
         node_timeout: NODE_TIMEOUT,
         fencing,
+        wait: 0,
     };
     build(name, settings).expect("a built-in lock")
 }
@@ -57,6 +58,7 @@ fn validity_is_lease_less_elapsed_less_drift() {
         ttl: millis(2),
         node_timeout: millis(1),
         fencing: false,
+        wait: 0,
     };
     assert!(matches!(
         build::<World>("redlock", short),
@@ -79,7 +81,8 @@ fn every_lock_in_the_registry_can_be_built_and_says_why_it_has_no_tokens() {
                 Settings {
                     ttl: TTL,
                     node_timeout: NODE_TIMEOUT,
-                    fencing: false
+                    fencing: false,
+                    wait: 0,
                 }
             )
             .is_ok()
@@ -90,6 +93,7 @@ fn every_lock_in_the_registry_can_be_built_and_says_why_it_has_no_tokens() {
                 ttl: TTL,
                 node_timeout: NODE_TIMEOUT,
                 fencing: true,
+                wait: 0,
             },
         );
         assert_eq!(fenced.is_err(), info.no_fencing.is_some(), "{}", info.name);
@@ -100,6 +104,7 @@ fn every_lock_in_the_registry_can_be_built_and_says_why_it_has_no_tokens() {
             ttl: TTL,
             node_timeout: NODE_TIMEOUT,
             fencing: false,
+            wait: 0,
         },
     );
     assert!(
@@ -200,6 +205,7 @@ fn redlock_refuses_a_grant_that_came_after_its_lease() {
         ttl: TTL,
         node_timeout: millis(5000),
         fencing: false,
+        wait: 0,
     };
     let redlock: Box<dyn Lock<World>> = build("redlock", settings).expect("built");
     for node in 0..3 {
@@ -394,6 +400,7 @@ fn set_nx_lua_gives_back_what_came_too_late() {
         ttl: TTL,
         node_timeout: millis(5000),
         fencing: false,
+        wait: 0,
     };
     let lua: Box<dyn Lock<World>> = build("set-nx-lua", settings).expect("built");
     world.link(0, Link::Takes(millis(500), millis(488)));

@@ -46,17 +46,22 @@ pub(super) struct Held {
     pub(super) seen: u64,
     pub(super) owner: Slot<String>,
     pub(super) pttl: Slot<i64>,
+    /// Of a `del`: it was a command at this node, no copy of what its primary did.
+    pub(super) own: Slot<bool>,
     pub(super) proof: Option<String>,
 }
 
 impl Held {
     fn waits(&self) -> bool {
-        matches!(self.owner, Slot::Waiting) || matches!(self.pttl, Slot::Waiting)
+        matches!(self.owner, Slot::Waiting)
+            || matches!(self.pttl, Slot::Waiting)
+            || matches!(self.own, Slot::Waiting)
     }
 
     fn give_up(&mut self) {
         self.owner.give_up();
         self.pttl.give_up();
+        self.own.give_up();
     }
 }
 
@@ -75,7 +80,34 @@ impl Queue {
 
     /// The key was written, deleted or expired: answers that come now are about what came after.
     pub(super) fn overtaken(&mut self, key: &str) {
-        self.each(key, Held::give_up);
+        self.each(key, |event| {
+            event.owner.give_up();
+            event.pttl.give_up();
+        });
+    }
+
+    /// The event pushed last was a command at this node only if the node says so once more.
+    pub(super) fn doubt_last(&mut self, primary: bool) {
+        if let Some(event) = self.events.back_mut() {
+            self.waiting -= usize::from(event.waits());
+            event.own = if primary {
+                Slot::Waiting
+            } else {
+                Slot::Done(None)
+            };
+            self.waiting += usize::from(event.waits());
+        }
+    }
+
+    /// The node said what it is.
+    pub(super) fn role_read(&mut self, primary: bool) {
+        if self.waiting == 0 {
+            return;
+        }
+        for event in self.events.iter_mut().filter(|e| e.waits()) {
+            event.own.fill(Some(primary));
+            self.waiting -= usize::from(!event.waits());
+        }
     }
 
     /// The key's time to live was changed: the value is still the same.
@@ -161,6 +193,7 @@ mod tests {
             seen: 1000,
             owner,
             pttl,
+            own: Slot::Done(Some(true)),
             proof: None,
         }
     }
@@ -216,6 +249,22 @@ mod tests {
                 ("expire", Some("v".into()), Some(9))
             ]
         );
+    }
+
+    #[test]
+    fn a_del_counts_as_a_command_only_once_its_node_is_still_the_primary() {
+        let mut queue = Queue::default();
+        for primary in [true, false] {
+            queue.push(event("del", "a", false));
+            queue.doubt_last(true);
+            assert!(queue.pop(1001).is_none());
+            queue.role_read(primary);
+            assert_eq!(queue.pop(1001).unwrap().own, Slot::Done(Some(primary)));
+        }
+        queue.push(event("del", "a", false));
+        queue.doubt_last(false);
+        assert_eq!(queue.pop(1001).unwrap().own, Slot::Done(None));
+        assert_eq!(queue.waiting, 0);
     }
 
     #[test]

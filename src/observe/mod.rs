@@ -24,6 +24,10 @@
 //! * A flush gives no keyspace events, but sends an invalidation to every connection that tracks; the observer
 //!   tracks (and tracks no key, so this costs the server nothing): `flushed`, then each key is read again.
 //! * Between `down` and `up` events are missed; what is there then is read again: `value` or `absent`.
+//! * Where nodes change roles each ping is a `ROLE`: `promoted` and `demoted` carry the time of sending of the last
+//!   question that was answered otherwise as `not_before`. A replica removes what its primary removed, so a `del` is
+//!   one only where the node said that it was primary before and after; elsewhere it is `removed`, which tells
+//!   nothing of whose command it was.
 //! * A server that is stopped (SIGSTOP) loses nothing: its events come when it goes on.
 mod conn;
 mod frame;
@@ -70,6 +74,10 @@ pub trait Nodes {
     fn name(&self, node: usize) -> String;
     /// Its address, beside Toxiproxy.
     fn direct(&self, node: usize) -> SocketAddr;
+    /// Nodes may be primaries or replicas, and change.
+    fn roles(&self) -> bool {
+        false
+    }
 }
 
 /// Why observing could not begin.

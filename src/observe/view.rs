@@ -82,10 +82,21 @@ pub(super) struct View {
     just_set: Option<Rc<str>>,
     run_id: String,
     next_ping: u64,
+    /// Where the node may change its role: what it is.
+    role: Option<Role>,
+}
+
+/// What a node said of itself.
+#[derive(Debug, Clone, Copy, Default)]
+struct Role {
+    /// None: it was not asked yet.
+    primary: Option<bool>,
+    /// When the question that it answered was sent.
+    asked: u64,
 }
 
 impl View {
-    pub(super) fn new(shared: Rc<Shared>, clock: Clock, sink: Rc<dyn Sink>) -> Self {
+    pub(super) fn new(shared: Rc<Shared>, clock: Clock, sink: Rc<dyn Sink>, roles: bool) -> Self {
         let budget = Budget {
             left: Budget::MAX,
             at: 0,
@@ -101,6 +112,7 @@ impl View {
             just_set: None,
             run_id: String::new(),
             next_ping: 0,
+            role: roles.then(Role::default),
         }
     }
 
@@ -178,11 +190,17 @@ impl View {
                 proof: event.proof.map(Cow::Owned),
                 ..Value::default()
             };
+            // A replica's `del` is its primary's.
+            let f = if event.f == "del" && event.own.value() != Some(true) {
+                "removed"
+            } else {
+                event.f
+            };
             emit(
                 &*self.sink,
                 self.clock,
                 &self.shared.node,
-                event.f,
+                f,
                 event.key.as_deref(),
                 value,
             );
@@ -245,6 +263,39 @@ impl View {
         if reads {
             self.read(key, Purpose::Event);
         }
+        if f == "del" && self.role.is_some() {
+            let primary = self.role.and_then(|r| r.primary) == Some(true);
+            self.queue.doubt_last(primary);
+            if primary {
+                self.ping(Then::Nothing);
+            }
+        }
+    }
+
+    /// The node said what it is.
+    fn role_read(&mut self, answer: &Frame, sent: u64) {
+        let word = answer.array().and_then(|words| words.first()?.text());
+        let primary = match word {
+            Some(b"master") => true,
+            Some(b"slave") => false,
+            _ => return,
+        };
+        let Some(before) = self.role.replace(Role {
+            primary: Some(primary),
+            asked: sent,
+        }) else {
+            return;
+        };
+        self.queue.role_read(primary);
+        if before.primary.is_some_and(|p| p != primary) {
+            let (f, said) = if primary {
+                ("promoted", "master")
+            } else {
+                ("demoted", "slave")
+            };
+            let proof = Some(format!("ROLE says {said}"));
+            self.hold(f, None, before.asked, false, proof);
+        }
     }
 
     /// `FLUSHALL`, or `FLUSHDB` of any database: the invalidation does not say which.
@@ -265,6 +316,9 @@ impl View {
         match self.expects.pop_front() {
             // Any answer will do, an error too: the server executed the ping and wrote something.
             Some(Expect::Ping { sent, then }) => {
+                if self.role.is_some() {
+                    self.role_read(answer, sent);
+                }
                 self.shared
                     .alive_at
                     .set(self.shared.alive_at.get().max(sent));
@@ -393,7 +447,8 @@ impl View {
 
     /// The longer the server is silent, the rarer the pings: what waits for its answer stays small.
     fn ping(&mut self, then: Then) {
-        pack(&mut self.out, &["PING"]);
+        let question = if self.role.is_some() { "ROLE" } else { "PING" };
+        pack(&mut self.out, &[question]);
         let sent = self.clock.now();
         self.expects.push_back(Expect::Ping { sent, then });
         let silence = sent.saturating_sub(self.shared.alive_at.get());
@@ -425,6 +480,7 @@ impl View {
             seen,
             owner,
             pttl,
+            own: Slot::Done(Some(true)),
             proof,
         });
     }

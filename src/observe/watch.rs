@@ -125,7 +125,7 @@ impl Watch {
         clock: Clock,
         sink: Rc<dyn Sink>,
     ) -> Self {
-        let view = View::new(shared.clone(), clock, sink);
+        let view = View::new(shared.clone(), clock, sink, nodes.roles());
         Self {
             n,
             nodes,

@@ -133,6 +133,7 @@ impl One<'_> {
             work: s.duration(texts, "work", NANO),
             data: pick(s, texts, "data", &["keep", "drop"], &data),
             down: s.duration(texts, "down", Duration::ZERO),
+            demote_after: s.duration(texts, "demote_after", Duration::ZERO),
             target: target?,
             when: when?,
         };
@@ -220,7 +221,14 @@ impl One<'_> {
             texts.problem(&at, message, "not a target of this kind of fault", forms);
             return None;
         }
-        let single = self.world.cluster.topology == Topology::Single;
+        let topology = self.world.cluster.topology;
+        if sentinel_only(row, &target) && topology != Topology::Sentinel {
+            let message = format!("`{text}` for `{}` without replicas", row.name);
+            let help = "a primary needs cluster = { topology = \"sentinel\" }".to_owned();
+            texts.problem(&at, message, "for topology `sentinel` only", help);
+            return None;
+        }
+        let single = topology != Topology::Independent;
         let edge = target == Target::QuorumEdge
             || matches!(&target, Target::Link(_, node) if node == "quorum-edge");
         if single && (row.quorum_only || edge) {
@@ -239,6 +247,8 @@ impl One<'_> {
             "quorum-edge" => Some(Target::QuorumEdge),
             "clients" => Some(Target::Clients),
             "nodes" => Some(Target::Nodes),
+            "primary" => Some(Target::Primary),
+            "sentinels" => Some(Target::Sentinels),
             _ => None,
         };
         if plain.is_some() {
@@ -251,7 +261,24 @@ impl One<'_> {
         if let Some(node) = text.strip_prefix("node:") {
             return Some(Target::Node(self.node(texts, node, at)?));
         }
+        if let Some(number) = text.strip_prefix("replica:") {
+            let replicas = self.world.cluster.nodes.saturating_sub(1);
+            return Some(Target::Replica(numbered(
+                texts, number, replicas, "replica", at,
+            )?));
+        }
+        if let Some(number) = text.strip_prefix("sentinel:") {
+            return Some(Target::Sentinel(numbered(
+                texts, number, SENTINELS, "sentinel", at,
+            )?));
+        }
         if let Some((client, node)) = text.strip_prefix("link:").and_then(|l| l.split_once('>')) {
+            if is_server(client) || is_server(node) {
+                for end in [client, node] {
+                    self.server(texts, end, at)?;
+                }
+                return Some(Target::Link(client.to_owned(), node.to_owned()));
+            }
             if !matches!(client, "holder" | "waiter" | "*") {
                 self.client(texts, client, at)?;
             }
@@ -275,7 +302,12 @@ impl One<'_> {
                 "node:1",
                 "nodes",
                 "quorum-edge",
+                "primary",
+                "replica:1",
+                "sentinel:1",
+                "sentinels",
                 "link:c1>n2",
+                "link:primary>replicas",
             ],
             hint: "a link is link:<client>><node>, with `holder`, `waiter` or * for the client and * for the node",
         };
@@ -318,6 +350,24 @@ impl One<'_> {
         None
     }
 
+    /// One end of a link between servers, or a client's end of a link to one.
+    fn server(&self, texts: &mut Texts, end: &str, at: &At) -> Option<()> {
+        if let Some(number) = end.strip_prefix("replica:") {
+            let replicas = self.world.cluster.nodes.saturating_sub(1);
+            return numbered(texts, number, replicas, "replica", at).map(drop);
+        }
+        if let Some(number) = end.strip_prefix("sentinel:") {
+            return numbered(texts, number, SENTINELS, "sentinel", at).map(drop);
+        }
+        if is_server(end) || matches!(end, "holder" | "waiter" | "*") {
+            return Some(());
+        }
+        if let Some(number) = end.strip_prefix('n') {
+            return self.node(texts, number, at).map(drop);
+        }
+        self.client(texts, end, at).map(drop)
+    }
+
     /// What only several keys together can have wrong.
     fn check_together(&self, texts: &mut Texts, plan: &FaultPlan) {
         let s = &self.section;
@@ -346,6 +396,11 @@ impl One<'_> {
             let label = "more than the latency itself";
             texts.problem(&s.at("jitter"), "`jitter` too large", label, None);
         }
+        if plan.demote_after.is_some() && self.world.cluster.topology != Topology::Sentinel {
+            let label = "for topology `sentinel` only";
+            let message = "`demote_after` without replicas";
+            texts.problem(&s.at("demote_after"), message, label, None);
+        }
         let thin = plan.kind == FaultKind::QuorumThin;
         let nodes = self.world.cluster.nodes;
         if thin && nodes < 3 && self.world.cluster.topology == Topology::Independent {
@@ -358,6 +413,40 @@ impl One<'_> {
             );
         }
     }
+}
+
+/// How many Sentinels there are.
+pub const SENTINELS: u32 = 3;
+
+/// Whether a link's end names servers by their role.
+pub fn is_server(end: &str) -> bool {
+    matches!(end, "primary" | "replicas" | "sentinels" | "servers")
+        || end.starts_with("replica:")
+        || end.starts_with("sentinel:")
+}
+
+fn sentinel_only(row: &KindInfo, target: &Target) -> bool {
+    let link = matches!(target, Target::Link(a, b) if is_server(a) || is_server(b));
+    let role = matches!(
+        target,
+        Target::Primary | Target::Replica(_) | Target::Sentinel(_) | Target::Sentinels
+    );
+    row.kind == FaultKind::Failover || link || role
+}
+
+fn numbered(texts: &mut Texts, number: &str, there: u32, what: &str, at: &At) -> Option<u32> {
+    let found = number.parse().ok().filter(|n| (1..=there).contains(n));
+    if found.is_none() {
+        let names = range(&format!("{what}:"), there);
+        let help = format!("there are {}, written as {names}", count(there, what));
+        texts.problem(
+            at,
+            format!("no {what} `{number}`"),
+            "no such server here",
+            help,
+        );
+    }
+    found
 }
 
 fn pick<T: Copy + Default>(

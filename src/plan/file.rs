@@ -3,12 +3,12 @@
 //! Owns the file's top level and the rules between its sections. Must not know how anything is run. A variant's keys
 //! replace the file's, key by key; its faults come after the file's, and one with the id of a file's fault takes that
 //! fault's place; `--set` comes last. `cli` hands the plans to `run`.
-use super::Plan;
 use super::error::PlanError;
 use super::fault::{self, World, id_of};
 use super::read::{Names, Section, keys_of, unknown_keys, unknown_name, wrong_type};
 use super::sections::{cluster, expect, load_plan, lock, resource};
 use super::tree::{self, At, Entry, Node, Table, Texts, Value};
+use super::{LoadPlan, LockPlan, Plan};
 use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
@@ -356,6 +356,7 @@ fn one(
     );
     let resource = resource(texts, &resource_s, lock.as_ref());
     let expect = expect(texts, whole.get("expect"));
+    check_stick(texts, &lock_s, lock.as_ref(), load.as_ref());
     // A fault is judged against the cluster and the clients, so only where these are known.
     let (cluster, load) = (cluster?, load?);
     let world = World {
@@ -376,6 +377,23 @@ fn one(
         faults,
         expect,
     })
+}
+
+/// Those that stick to the first primary are clients of this load.
+fn check_stick(
+    texts: &mut Texts,
+    s: &Section<'_>,
+    lock: Option<&LockPlan>,
+    load: Option<&LoadPlan>,
+) {
+    let (Some(lock), Some(load)) = (lock, load) else {
+        return;
+    };
+    let known: Vec<String> = (1..=load.clients).map(|n| format!("c{n}")).collect();
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    for name in lock.stick.iter().filter(|n| !known.contains(&n.as_str())) {
+        unknown_name(texts, &s.at("stick"), name, &Names::of("client", &known));
+    }
 }
 
 /// A number; beyond the integers of TOML, as a string of digits.

@@ -39,6 +39,11 @@ pub fn form(target: &Target) -> &'static str {
         Target::Clients => "clients",
         Target::Node(_) => "node:1",
         Target::Nodes => "nodes",
+        Target::Primary => "primary",
+        Target::Replica(_) => "replica:1",
+        Target::Sentinel(_) => "sentinel:1",
+        Target::Sentinels => "sentinels",
+        Target::Link(from, _) if super::fault::is_server(from) => "link:primary>replicas",
         Target::Link(..) => "link:holder>*",
     }
 }
@@ -52,7 +57,17 @@ pub const COMMON_KEYS: &[&str] = &[
 pub const WHEN_KEYS: &[&str] = &["at", "every", "on", "after"];
 
 const CLIENTS: &[&str] = &["holder", "waiter", "client:c1"];
-const NODES: &[&str] = &["node:1", "nodes", "quorum-edge"];
+const NODES: &[&str] = &["node:1", "nodes", "quorum-edge", "primary", "replica:1"];
+/// Nodes, and the Sentinels beside them.
+const SERVERS: &[&str] = &[
+    "node:1",
+    "nodes",
+    "quorum-edge",
+    "primary",
+    "replica:1",
+    "sentinel:1",
+    "sentinels",
+];
 /// A client stands for all its links, a node for all links to it.
 const LINKS: &[&str] = &[
     "link:holder>*",
@@ -63,6 +78,7 @@ const LINKS: &[&str] = &[
     "node:1",
     "nodes",
     "quorum-edge",
+    "link:primary>replicas",
 ];
 
 /// All kinds, in the order of [`FaultKind`].
@@ -137,8 +153,8 @@ const KINDS: &[KindInfo] = &[
         effect: "SIGSTOP to the server. The kernel still accepts connections and acknowledges bytes; commands wait \
                  in its sockets and are executed after SIGCONT, also those whose client gave up: a late SET gets its \
                  full TTL then. Keys do not expire actively meanwhile, but their time runs.",
-        targets: NODES,
-        allowed: &["for", "until"],
+        targets: SERVERS,
+        allowed: &["for", "until", "demote_after"],
         required: &["for"],
         quorum_only: false,
         inverse: "SIGCONT",
@@ -152,7 +168,7 @@ const KINDS: &[KindInfo] = &[
                  not answered may or may not have been executed. With persistence \"aof\" every acknowledged write \
                  survives, since the pages outlive the process; with \"none\" nothing does.",
         targets: NODES,
-        allowed: &["for", "until"],
+        allowed: &["for", "until", "demote_after"],
         required: &[],
         quorum_only: false,
         inverse: "start with the data directory kept; without `for` or `until` at the end of the load",
@@ -166,7 +182,7 @@ const KINDS: &[KindInfo] = &[
         effect: "SIGKILL as in node-kill, then a start after `down` (at once by default). data = \"drop\" empties the \
                  data directory in between; data = \"keep\" keeps what the persistence kept.",
         targets: NODES,
-        allowed: &["data", "down"],
+        allowed: &["data", "down", "demote_after"],
         required: &[],
         quorum_only: false,
         inverse: "the start is part of it",
@@ -182,7 +198,7 @@ const KINDS: &[KindInfo] = &[
                  healing, in order. direction = \"requests\": the server sees nothing, its replies still pass; \
                  \"replies\": commands are executed and their answers lost.",
         targets: LINKS,
-        allowed: &["for", "until", "mode", "direction"],
+        allowed: &["for", "until", "mode", "direction", "demote_after"],
         required: &["for"],
         quorum_only: false,
         inverse: "the toxic is removed, the proxy enabled",
@@ -227,6 +243,21 @@ const KINDS: &[KindInfo] = &[
         quorum_only: false,
         inverse: "writes pass at once",
         attestation: "the resource's own log shows the write's arrival no sooner than `latency` after its sending",
+    },
+    KindInfo {
+        kind: FaultKind::Failover,
+        name: "failover",
+        about: "a planned failover: the Sentinels promote a replica although the primary is well",
+        effect: "SENTINEL FAILOVER at one Sentinel. The primary is not asked: it takes writes until it is told to follow \
+                 the new one, which the Sentinels do after about 10 s and this fault does when it ends. What it \
+                 accepted meanwhile is lost then. Clients that ask the Sentinels hear of the new primary after about \
+                 a second.",
+        targets: &["primary"],
+        allowed: &["for", "until"],
+        required: &["for"],
+        quorum_only: false,
+        inverse: "REPLICAOF to the old primary",
+        attestation: "ROLE of another node says master, then that of one node only, and the Sentinels name it",
     },
 ];
 

@@ -23,6 +23,7 @@ mod tree;
 mod write;
 
 pub use error::{PlanError, Problem};
+pub use fault::is_server;
 pub use file::{Overrides, load, load_resolved, parse};
 pub use schema::schema;
 
@@ -71,6 +72,15 @@ pub struct ClusterPlan {
     pub toxiproxy_image: String,
     /// How clients reach Toxiproxy in Docker.
     pub reach: Reach,
+    /// Topology `sentinel`: a server that is silent for this long counts as down to a Sentinel.
+    #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
+    pub down_after: Option<Duration>,
+    /// Topology `sentinel`: the primary refuses writes with fewer replicas than this in reach; 0: never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_replicas: Option<u32>,
+    /// Topology `sentinel`: a replica that was silent for longer is out of reach to `min_replicas`; whole seconds.
+    #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
+    pub max_lag: Option<Duration>,
 }
 
 /// How the servers stand to each other.
@@ -81,6 +91,8 @@ pub enum Topology {
     Single,
     /// N servers that know nothing of each other (Redlock).
     Independent,
+    /// One primary, its replicas, and three Sentinels that promote one of them when it is gone.
+    Sentinel,
 }
 
 /// What survives a restart.
@@ -132,6 +144,10 @@ pub struct LockPlan {
     pub respect_validity: bool,
     /// The lock gives out fencing tokens (single node: an atomic INCR with the grant).
     pub fencing: bool,
+    /// A grant and an extension count only once this many replicas have acknowledged them (`WAIT`); 0: not asked.
+    pub wait: u32,
+    /// Clients that keep to the first primary for good, where the others ask the Sentinels.
+    pub stick: Vec<String>,
     /// One pipelined connection a client and node, or one a worker and node.
     pub connection: Connection,
     /// Passed through to an adapter's `init`.
@@ -228,6 +244,9 @@ pub struct FaultPlan {
     /// Time between the kill and the start of a restart.
     #[serde(with = "duration::optional")]
     pub down: Option<Duration>,
+    /// Topology `sentinel`: how long a primary that was replaced stays writable once the fault itself is undone.
+    #[serde(with = "duration::optional")]
+    pub demote_after: Option<Duration>,
 }
 
 /// Kinds of fault.
@@ -256,6 +275,8 @@ pub enum FaultKind {
     QuorumThin,
     /// Writes of the target client reach the protected resource late.
     ResourceDelay,
+    /// `SENTINEL FAILOVER`: another node is promoted although the primary is well.
+    Failover,
 }
 
 /// What a fault hits.
@@ -276,7 +297,16 @@ pub enum Target {
     Node(u32),
     /// All nodes.
     Nodes,
-    /// Links of some clients (`holder`, `waiter`, `c1`, `*`) to some nodes (`n1`, `*`, `quorum-edge`).
+    /// The node that the Sentinels name as the primary.
+    Primary,
+    /// A replica by number from 1, in the order of the nodes.
+    Replica(u32),
+    /// A Sentinel by number from 1.
+    Sentinel(u32),
+    /// All Sentinels.
+    Sentinels,
+    /// Links of some clients (`holder`, `waiter`, `c1`, `*`) to some nodes (`n1`, `*`, `quorum-edge`); with Sentinels also the
+    /// links between servers (`primary`, `replicas`, `replica:1`, `sentinels`, `sentinel:1`, `servers`), either way.
     Link(String, String),
 }
 

@@ -54,6 +54,11 @@ pub const TOPOLOGIES: &[(&str, &str)] = &[
         "independent",
         "N servers that know nothing of each other; a lock on them needs a majority (Redlock)",
     ),
+    (
+        "sentinel",
+        "one primary, its replicas and three Sentinels that promote one of them when it is gone; a lock talks to the \
+         primary that they name",
+    ),
 ];
 
 /// Checks that `expect` can name.

@@ -25,6 +25,9 @@ pub const SECTIONS: &[(&str, &[&str])] = &[
             "image",
             "toxiproxy_image",
             "reach",
+            "down_after",
+            "min_replicas",
+            "max_lag",
         ],
     ),
     (
@@ -40,6 +43,8 @@ pub const SECTIONS: &[(&str, &[&str])] = &[
             "renew",
             "respect_validity",
             "fencing",
+            "wait",
+            "stick",
             "connection",
             "options",
         ],

@@ -72,15 +72,17 @@ fn key(section: &str, key: &str) -> Value {
     let texts = json!({ "type": "array", "items": { "type": "string" } });
     match (section, key) {
         ("cluster", "topology") => {
-            json!({ "enum": ["single", "independent"], "default": "single" })
+            json!({ "enum": ["single", "independent", "sentinel"], "default": "single" })
         }
         ("cluster", "nodes") => json!({ "type": "integer", "minimum": 1, "maximum": 15 }),
         ("cluster", "persistence") => json!({ "enum": ["none", "aof"], "default": "none" }),
         ("cluster", "reach") => {
             json!({ "enum": ["auto", "container", "published"], "default": "auto" })
         }
+        ("cluster", "min_replicas") => json!({ "type": "integer", "minimum": 0, "maximum": 14 }),
+        ("lock", "wait") => json!({ "type": "integer", "minimum": 0, "maximum": 14, "default": 0 }),
         ("lock", "name") => json!({ "enum": LOCKS.iter().map(|l| l.name).collect::<Vec<_>>() }),
-        ("lock", "command" | "env") => texts,
+        ("lock", "command" | "env" | "stick") => texts,
         ("lock", "renew" | "respect_validity" | "fencing") => {
             json!({ "type": "boolean", "default": false })
         }
@@ -112,7 +114,7 @@ fn key(section: &str, key: &str) -> Value {
         ("resource", "fence") => {
             json!({ "enum": ["none", "write", "first-access"], "default": "none" })
         }
-        ("lock" | "load", _) => duration,
+        ("cluster", "down_after" | "max_lag") | ("lock" | "load", _) => duration,
         _ => json!({ "type": "string" }),
     }
 }

@@ -31,6 +31,7 @@ pub fn cluster(texts: &mut Texts, s: &Section<'_>) -> Option<ClusterPlan> {
     let topologies = [
         ("single", Topology::Single),
         ("independent", Topology::Independent),
+        ("sentinel", Topology::Sentinel),
     ];
     let given = s.entry("topology").is_some();
     let topology = pick(s, texts, "topology", "topology", &topologies);
@@ -71,17 +72,75 @@ pub fn cluster(texts: &mut Texts, s: &Section<'_>) -> Option<ClusterPlan> {
     if topology == Topology::Single && s.entry("nodes").is_some() && nodes.is_none() {
         return None;
     }
-    let default_nodes = if topology == Topology::Single { 1 } else { 5 };
+    let default_nodes = match topology {
+        Topology::Single => 1,
+        Topology::Sentinel => 3,
+        Topology::Independent => 5,
+    };
+    let nodes = nodes
+        .and_then(|n| u32::try_from(n).ok())
+        .unwrap_or(default_nodes);
+    let sentinel = sentinel(texts, s, topology, nodes);
     Some(ClusterPlan {
         topology,
-        nodes: nodes
-            .and_then(|n| u32::try_from(n).ok())
-            .unwrap_or(default_nodes),
+        nodes,
+        down_after: sentinel.map(|x| x.0),
+        min_replicas: sentinel.map(|x| x.1),
+        max_lag: sentinel.map(|x| x.2),
         persistence: persistence.unwrap_or(Persistence::None),
         image,
         toxiproxy_image,
         reach: reach.unwrap_or(Reach::Auto),
     })
+}
+
+/// What only the topology `sentinel` takes: `down_after`, `min_replicas`, `max_lag`; none elsewhere.
+fn sentinel(
+    texts: &mut Texts,
+    s: &Section<'_>,
+    topology: Topology,
+    nodes: u32,
+) -> Option<(Duration, u32, Duration)> {
+    const SECOND: Duration = Duration::from_secs(1);
+    let down_after = s.duration(texts, "down_after", 100 * MS);
+    let min_replicas = s.integer(texts, "min_replicas", 0, 14);
+    let max_lag = s.duration(texts, "max_lag", SECOND);
+    if topology != Topology::Sentinel {
+        for key in ["down_after", "min_replicas", "max_lag"] {
+            if s.entry(key).is_some() {
+                let help = "take topology = \"sentinel\"".to_owned();
+                let message = format!("`{key}` without replicas");
+                texts.problem(&s.at(key), message, "for topology `sentinel` only", help);
+            }
+        }
+        return None;
+    }
+    if nodes < 2 {
+        let help = "a primary and a replica at least: nodes = 2".to_owned();
+        let label = "nobody could be promoted";
+        texts.problem(&s.at("nodes"), "`sentinel` on one node", label, help);
+    }
+    if min_replicas.is_some_and(|n| n >= u64::from(nodes)) {
+        let label = format!("there are {} replicas", nodes.saturating_sub(1));
+        let at = s.at("min_replicas");
+        texts.problem(&at, "more replicas than there are", label, None);
+    }
+    if max_lag.is_some_and(|d| d.subsec_nanos() != 0) {
+        let label = "the servers count in whole seconds";
+        texts.problem(
+            &s.at("max_lag"),
+            "`max_lag` is no whole number of seconds",
+            label,
+            None,
+        );
+    }
+    Some((
+        down_after.unwrap_or(SECOND),
+        min_replicas
+            .and_then(|n| u32::try_from(n).ok())
+            .unwrap_or(0),
+        max_lag.unwrap_or(10 * SECOND),
+    ))
 }
 
 /// `lock`, against the servers that it is to run on.
@@ -105,7 +164,7 @@ pub fn lock(
     let name = name.and_then(|i| names.get(i)).map(|n| (*n).to_owned());
     let command = s.texts(texts, "command").unwrap_or_default();
     check_who(texts, s, &command);
-    let quorum = cluster.is_some_and(|c| c.topology == Topology::Independent);
+    let several = cluster.is_some_and(|c| c.topology != Topology::Single);
     let ttl = s
         .duration(texts, "ttl", Duration::from_millis(10))
         .unwrap_or(Duration::from_secs(2));
@@ -124,24 +183,30 @@ pub fn lock(
         timeout,
         node_timeout: s
             .duration(texts, "node_timeout", MS)
-            .unwrap_or_else(|| default_node_timeout(quorum, ttl, timeout)),
+            .unwrap_or_else(|| default_node_timeout(several, ttl, timeout)),
         renew: s.bool(texts, "renew").unwrap_or(false),
         respect_validity: s.bool(texts, "respect_validity").unwrap_or(false),
         fencing: s.bool(texts, "fencing").unwrap_or(false),
+        wait: s
+            .integer(texts, "wait", 0, 14)
+            .and_then(|n| u32::try_from(n).ok())
+            .unwrap_or(0),
+        stick: s.texts(texts, "stick").unwrap_or_default(),
         connection: pick(s, texts, "connection", "way to connect", &connections)
             .unwrap_or(Connection::Shared),
         options: options(texts, s.entry("options")),
         name,
     };
     check_lock(texts, s, cluster_s, &plan, cluster);
+    check_replicated(texts, s, &plan, cluster);
     (plan.name.is_some() || !plan.command.is_empty()).then_some(plan)
 }
 
 /// Among several servers one that hangs must cost little of the lease: Redlock's paper asks for "5 to 50 ms" where
 /// the lease is 10 s; on this path (a proxy, shared cores) less than 50 ms would time out healthy servers. With one
 /// server there is nobody else to ask, and an answer later than the lease is worth nothing.
-fn default_node_timeout(quorum: bool, ttl: Duration, timeout: Duration) -> Duration {
-    if quorum {
+fn default_node_timeout(several: bool, ttl: Duration, timeout: Duration) -> Duration {
+    if several {
         (ttl / 20).clamp(50 * MS, 200 * MS).min(timeout)
     } else {
         ttl.min(timeout)
@@ -194,6 +259,12 @@ fn check_lock(
     };
     let name = rules.name;
     let topology = cluster.map(|c| c.topology);
+    if rules.place == Place::Quorum && topology == Some(Topology::Sentinel) {
+        let message = format!("`{name}` on topology `sentinel`");
+        let help = "take topology = \"independent\", or lock.name = \"set-nx-lua\"".to_owned();
+        let label = "replicas are copies, no quorum";
+        texts.problem(&s.at("name"), message, label, help);
+    }
     if rules.place == Place::Quorum && topology == Some(Topology::Single) {
         let message = format!("`{name}` on topology `single`");
         let help =
@@ -225,6 +296,41 @@ fn check_lock(
     if let Some(options) = s.entry("options") {
         let label = "options are for a `command`";
         texts.problem(&options.at, format!("`options` for `{name}`"), label, None);
+    }
+}
+
+/// `wait` and `stick`: only where there are replicas, and only of built-in locks.
+fn check_replicated(
+    texts: &mut Texts,
+    s: &Section<'_>,
+    plan: &LockPlan,
+    cluster: Option<&ClusterPlan>,
+) {
+    let Some(cluster) = cluster else {
+        return;
+    };
+    let replicas = cluster.nodes.saturating_sub(1);
+    for key in ["wait", "stick"] {
+        if s.entry(key).is_none() {
+            continue;
+        }
+        let label = if cluster.topology != Topology::Sentinel {
+            "for topology `sentinel` only"
+        } else if plan.name.is_none() {
+            "for built-in locks; a `command` has `options`"
+        } else {
+            continue;
+        };
+        texts.problem(&s.at(key), format!("`{key}` here"), label, None);
+    }
+    if plan.wait > 0 && plan.name.as_deref().is_some_and(|n| n != "set-nx-lua") {
+        let label = "`set-nx-lua` waits for replicas, the others do not";
+        texts.problem(&s.at("wait"), "`wait` for this lock", label, None);
+    }
+    if cluster.topology == Topology::Sentinel && plan.wait > replicas {
+        let label = format!("there are {replicas} replicas");
+        let message = format!("`wait` for {} replicas", plan.wait);
+        texts.problem(&s.at("wait"), message, label, None);
     }
 }
 

@@ -30,6 +30,13 @@ fn fault(keys: &str) -> String {
     lua(&format!("[[fault]]\n{keys}"))
 }
 
+/// As [`fault`], where there are replicas and Sentinels.
+fn replicated(keys: &str) -> String {
+    lua(&format!(
+        "cluster = {{ topology = \"sentinel\" }}\n[[fault]]\n{keys}"
+    ))
+}
+
 /// One snapshot a group of mistakes: what was written, then what is told.
 macro_rules! mistakes {
     ($($group:ident: [$($text:expr),* $(,)?];)*) => {$(
@@ -128,6 +135,19 @@ mistakes! {
         fault("kind = \"partition\"\ntarget = \"link:c1>primary\"\nat = \"1s\"\nfor = \"1s\""),
         fault("kind = \"node-kill\"\ntarget = \"quorum-edge\"\nat = \"1s\""),
         fault("kind = \"quorum-thin\"\ntarget = \"client:c1\"\nat = \"1s\""),
+    ];
+    sentinels: [
+        lua("cluster = { down_after = \"1s\", min_replicas = 1 }"),
+        lua("cluster = { topology = \"sentinel\", nodes = 1, min_replicas = 3, max_lag = \"1500ms\" }"),
+        "lock = { name = \"redlock\" }\ncluster = { topology = \"sentinel\" }",
+        "lock = { name = \"set-nx-lua\", wait = 3, stick = [\"c4\"] }\ncluster = { topology = \"sentinel\" }",
+        "lock = { name = \"set-nx-del\", wait = 1 }\ncluster = { topology = \"sentinel\" }",
+        "lock = { name = \"set-nx-lua\", wait = 1 }",
+        fault("kind = \"node-kill\"\ntarget = \"primary\"\nat = \"1s\"\ndemote_after = \"1s\""),
+        replicated("kind = \"node-pause\"\ntarget = \"sentinel:4\"\nat = \"1s\"\nfor = \"1s\""),
+        replicated("kind = \"node-kill\"\ntarget = \"replica:3\"\nat = \"1s\""),
+        replicated("kind = \"partition\"\ntarget = \"link:primary>nobody\"\nat = \"1s\"\nfor = \"1s\""),
+        replicated("kind = \"node-kill\"\ntarget = \"sentinel:1\"\nat = \"1s\""),
     ];
     triggers: [
         fault("kind = \"node-kill\"\ntarget = \"node:1\"\non = { op = \"acquire\", result = \"ok\", client = \"other\" }"),
@@ -391,6 +411,28 @@ fn every_workload_reads_says_what_it_expects_and_replays() {
             assert_eq!(again.unwrap_or_else(|e| panic!("{e}")), plan, "{name}");
         }
     }
+}
+
+#[test]
+fn every_cell_of_the_sentinels_reads_and_replays() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("workloads/matrix");
+    let files = std::fs::read_dir(dir).expect("workloads/matrix/");
+    let files = files.map(|e| e.expect("an entry").path());
+    let mut seen = 0;
+    for path in files.filter(|p| p.to_string_lossy().ends_with("--sentinel.toml")) {
+        let plans = load(&path, &Overrides::default()).map_err(|e| e.render(100, false, true));
+        let plan = plans.unwrap_or_else(|e| panic!("{e}")).remove(0);
+        assert_eq!(
+            super::warnings(&plan),
+            Vec::<String>::new(),
+            "{}",
+            plan.name
+        );
+        assert!(!plan.expect.is_empty(), "{} expects nothing", plan.name);
+        assert_eq!(one(&plan.to_toml()), plan);
+        seen += 1;
+    }
+    assert!(seen >= 18, "{seen}");
 }
 
 proptest::proptest! {

@@ -18,6 +18,10 @@ impl fmt::Display for Target {
             Self::Clients => f.write_str("clients"),
             Self::Node(n) => write!(f, "node:{n}"),
             Self::Nodes => f.write_str("nodes"),
+            Self::Primary => f.write_str("primary"),
+            Self::Replica(n) => write!(f, "replica:{n}"),
+            Self::Sentinel(n) => write!(f, "sentinel:{n}"),
+            Self::Sentinels => f.write_str("sentinels"),
             Self::Link(client, node) => write!(f, "link:{client}>{node}"),
         }
     }
@@ -57,7 +61,7 @@ impl Plan {
     fn lock_table(&self) -> Table {
         let mut lock = table(&self.lock);
         // A built-in lock has no command and no options, an adapter no name.
-        for key in ["command", "env", "options"] {
+        for key in ["command", "env", "options", "stick"] {
             let empty = match lock.get(key) {
                 Some(Value::Array(a)) => a.is_empty(),
                 Some(Value::Table(t)) => t.is_empty(),
@@ -66,6 +70,9 @@ impl Plan {
             if empty {
                 lock.remove(key);
             }
+        }
+        if self.lock.wait == 0 {
+            lock.remove("wait");
         }
         lock
     }
@@ -122,6 +129,7 @@ fn fault_table(fault: &FaultPlan) -> Table {
         ("jitter", fault.jitter),
         ("work", fault.work),
         ("down", fault.down),
+        ("demote_after", fault.demote_after),
     ];
     for (key, d) in times {
         if let Some(d) = d {

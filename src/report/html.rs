@@ -31,7 +31,7 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 use track::{Track, track};
 
-const STYLE: &str = include_str!("html/page.css");
+pub(super) const STYLE: &str = include_str!("html/page.css");
 const SCRIPT: &str = include_str!("html/page.js");
 /// Bytes of sequence diagrams in one page; findings beyond are told in words and figures.
 const PICTURES_MAX: usize = 1_500_000;
@@ -171,14 +171,14 @@ impl Chart {
 }
 
 /// A table whose cells are safe text and know whether they are figures.
-struct Grid {
-    caption: &'static str,
-    head: Vec<(String, bool)>,
-    rows: Vec<Vec<(String, bool)>>,
+pub(super) struct Grid {
+    pub(super) caption: &'static str,
+    pub(super) head: Vec<(String, bool)>,
+    pub(super) rows: Vec<Vec<(String, bool)>>,
 }
 
 impl Grid {
-    fn of(t: &Table, caption: &'static str) -> Self {
+    pub(super) fn of(t: &Table, caption: &'static str) -> Self {
         let cells = |row: &Vec<String>| {
             let cells = row.iter().enumerate();
             cells
@@ -207,7 +207,13 @@ fn policy() -> String {
     )
 }
 
-fn class(j: Judgement) -> &'static str {
+/// The policy of a page that runs nothing.
+pub(super) fn style_policy() -> String {
+    let hash = STANDARD.encode(Sha256::digest(STYLE.as_bytes()));
+    format!("default-src 'none'; style-src 'sha256-{hash}'; base-uri 'none'; form-action 'none'")
+}
+
+pub(super) fn class(j: Judgement) -> &'static str {
     match j {
         Judgement::Expected => "good",
         Judgement::Unexpected => "bad",
@@ -216,7 +222,7 @@ fn class(j: Judgement) -> &'static str {
     }
 }
 
-fn headline(j: Judgement) -> &'static str {
+pub(super) fn headline(j: Judgement) -> &'static str {
     match j {
         Judgement::Expected => "As expected",
         Judgement::Unexpected => "Not as expected",

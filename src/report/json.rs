@@ -18,13 +18,21 @@ pub fn json(summaries: &[Summary]) -> Result<String, serde_json::Error> {
         fencepost: u32,
         runs: &'a [Summary],
     }
-    let mut out = Vec::new();
-    let mut to = serde_json::Serializer::with_formatter(&mut out, Escaping);
-    Frame {
+    escaped(&Frame {
         fencepost: 1,
         runs: summaries,
-    }
-    .serialize(&mut to)?;
+    })
+}
+
+/// Anything as one line of JSON in which dangerous characters are escaped, with a line feed.
+///
+/// # Errors
+/// Those of `serde_json`.
+pub fn escaped(value: &impl Serialize) -> Result<String, serde_json::Error> {
+    let mut out = Vec::new();
+    value.serialize(&mut serde_json::Serializer::with_formatter(
+        &mut out, Escaping,
+    ))?;
     out.push(b'\n');
     Ok(String::from_utf8_lossy(&out).into_owned())
 }

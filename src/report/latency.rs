@@ -66,6 +66,9 @@ pub enum Phase {
 }
 
 impl Phase {
+    /// All, in the order of time.
+    pub const ALL: [Self; 3] = [Self::Before, Self::During, Self::After];
+
     /// Its name in files and tables.
     pub const fn name(self) -> &'static str {
         match self {
@@ -235,6 +238,18 @@ impl Latencies {
     /// All histograms that hold anything, in the order of reports.
     pub fn iter(&self) -> impl Iterator<Item = (Measure, Phase, &Durations)> {
         self.0.iter().map(|((m, p), d)| (*m, *p, d))
+    }
+
+    /// One histogram; none where nothing was measured.
+    pub fn get(&self, measure: Measure, phase: Phase) -> Option<&Durations> {
+        self.0.get(&(measure, phase))
+    }
+
+    /// Put another run's in too.
+    pub fn merge(&mut self, other: &Self) {
+        for (measure, phase, durations) in other.iter() {
+            self.0.entry((measure, phase)).or_default().merge(durations);
+        }
     }
 
     /// One measure over all phases; none where nothing was measured.

@@ -141,7 +141,8 @@ fn example(out: &mut String, s: &Summary, check: &CheckResult) {
     let _ = writeln!(out, "{}", fence(&block));
 }
 
-fn table(out: &mut String, t: &Table) {
+/// A table, with a blank line behind it; nothing where there are no rows.
+pub(super) fn table(out: &mut String, t: &Table) {
     if t.rows.is_empty() {
         return;
     }

@@ -14,8 +14,10 @@
 //!                                                     └─ json      → --json
 //! ```
 //! All text that comes from adapters, histories and servers goes through [`sanitise`] on its way out.
+pub mod compare;
 pub mod evidence;
 pub mod files;
+pub mod github;
 pub mod glyphs;
 pub mod hgrm;
 pub mod html;
@@ -26,6 +28,7 @@ pub mod markdown;
 pub mod progress;
 pub mod sanitise;
 pub mod scan;
+pub mod suite;
 pub mod summary;
 pub mod tables;
 pub mod terminal;

@@ -21,7 +21,8 @@ pub struct Table {
 }
 
 impl Table {
-    fn new(head: &[&str], figures_from: usize, figures: usize) -> Self {
+    /// An empty table; from column `figures_from` on, `figures` columns hold figures.
+    pub fn new(head: &[&str], figures_from: usize, figures: usize) -> Self {
         Self {
             head: head.iter().map(|h| (*h).to_owned()).collect(),
             rows: Vec::new(),
@@ -37,7 +38,7 @@ impl Table {
 }
 
 /// What is not there.
-const NONE: &str = "–";
+pub const NONE: &str = "–";
 
 /// A time since the start of the run, in s.
 pub fn seconds(ns: u64) -> String {

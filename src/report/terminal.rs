@@ -57,6 +57,41 @@ pub fn terminal(summaries: &[Summary], style: Style) -> String {
     guard_lines(&page.out)
 }
 
+/// Any tables below a verdict: how it came out with a headline, lines to read, tables with their titles.
+pub(super) fn sheet(
+    judgement: Judgement,
+    word: &str,
+    headline: &str,
+    lines: &[String],
+    tables: &[(&str, Table)],
+    style: Style,
+) -> String {
+    let mut page = Page {
+        out: String::new(),
+        style: Style {
+            width: style.width.clamp(40, 400),
+            ..style
+        },
+    };
+    page.judgement(judgement, word, headline);
+    for line in lines {
+        page.paragraph(line, 2);
+    }
+    for (title, table) in tables {
+        page.section(title, table);
+    }
+    guard_lines(&page.out)
+}
+
+/// A judgement at the head of a report.
+pub(super) fn word(j: Judgement) -> &'static str {
+    match j {
+        Judgement::Expected | Judgement::Skipped => "AS EXPECTED",
+        Judgement::Unexpected => "NOT AS EXPECTED",
+        Judgement::Unknown => "UNKNOWN",
+    }
+}
+
 struct Page {
     out: String,
     style: Style,
@@ -119,23 +154,29 @@ impl Page {
 
     /// `✔ AS EXPECTED  plain-del  seed 7`, and the reasons where it is not.
     fn verdict(&mut self, s: &Summary) {
-        let j = tables::run_judgement(s);
-        let (paint, word) = match j {
-            Judgement::Expected | Judgement::Skipped => (GOOD, "AS EXPECTED"),
-            Judgement::Unexpected => (BAD, "NOT AS EXPECTED"),
-            Judgement::Unknown => (DOUBT, "UNKNOWN"),
-        };
-        let head = format!("{} {word}", self.sign(j));
-        let head = self.paint(paint, &head);
         let name = clip(
             &s.setup.workload,
             self.style.width.saturating_sub(30).max(10),
         );
         let name = self.paint(TITLE, &name);
-        let _ = writeln!(self.out, "{head}  {name}  seed {}", s.setup.seed);
+        let what = format!("{name}  seed {}", s.setup.seed);
+        let j = tables::run_judgement(s);
+        self.judgement(j, word(j), &what);
         for reason in &s.verdict.reasons {
             self.paragraph(reason, 2);
         }
+    }
+
+    /// The sign and word of a judgement, and what it is of.
+    fn judgement(&mut self, j: Judgement, word: &str, what: &str) {
+        let paint = match j {
+            Judgement::Expected | Judgement::Skipped => GOOD,
+            Judgement::Unexpected => BAD,
+            Judgement::Unknown => DOUBT,
+        };
+        let head = format!("{} {word}", self.sign(j));
+        let head = self.paint(paint, &head);
+        let _ = writeln!(self.out, "{head}  {what}");
     }
 
     /// Each violated check with its sentence and one example, each check of a workload once.

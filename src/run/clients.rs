@@ -25,6 +25,8 @@ pub struct Recipe {
     pub logs: std::path::PathBuf,
     /// Link addresses by client name.
     pub links: BTreeMap<String, Vec<std::net::SocketAddr>>,
+    /// Options of one client alone, by its name.
+    pub own: BTreeMap<String, serde_json::Map<String, serde_json::Value>>,
     /// Bound on the handshake.
     pub deadline: Duration,
 }
@@ -295,6 +297,8 @@ async fn launch(
     spec.log = recipe.logs.join(format!("{name}.log"));
     let mut init = recipe.init.clone();
     init.nodes = recipe.links.get(name).cloned().unwrap_or_default();
+    init.options
+        .extend(recipe.own.get(name).cloned().unwrap_or_default());
     let process = ClientProcess::spawn(spec, clock, reaper, notices.clone())?;
     match process.init(&init, recipe.deadline).await {
         Ok(about) => Ok((process, about)),

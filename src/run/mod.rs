@@ -9,6 +9,7 @@ pub mod grants;
 pub mod recorder;
 pub mod resource;
 pub mod results;
+pub mod servers;
 pub mod session;
 pub mod shared;
 pub mod streams;
@@ -18,7 +19,7 @@ use crate::client::{ClientError, ClientSpec, Init};
 use crate::cluster::{Cluster, ClusterError};
 use crate::fault::{Nemesis, World};
 use crate::observe::{Hiccups, Nodes, ObserveError, Observer};
-use crate::plan::Plan;
+use crate::plan::{Plan, Topology};
 use crate::record::{Clock, Sink};
 use board::Board;
 use clients::{Clients, Recipe};
@@ -361,7 +362,11 @@ fn header(plan: &Plan, versions: BTreeMap<String, String>) -> Header {
         model: Model {
             ttl_ms: lease.then(|| millis(plan.lock.ttl)),
             nodes,
-            quorum: nodes / 2 + 1,
+            // Of a primary and its replicas one has the say; copies are no quorum.
+            quorum: match plan.cluster.topology {
+                Topology::Sentinel => 1,
+                Topology::Single | Topology::Independent => nodes / 2 + 1,
+            },
             fence: plan.resource.fence,
             tokens: plan.lock.fencing,
             respects_validity: plan.lock.respect_validity,
@@ -391,6 +396,15 @@ fn recipe(plan: &Plan, cluster: &Cluster, prefix: &str, dir: &Path) -> Recipe {
         "connection".into(),
         serde_json::to_value(plan.lock.connection).unwrap_or_default(),
     );
+    if plan.lock.wait > 0 {
+        options.insert("wait".into(), plan.lock.wait.into());
+    }
+    if cluster.has_sentinels() {
+        let nodes = 0..cluster.node_count();
+        let announced: Vec<String> = nodes.filter_map(|n| cluster.announced(n)).collect();
+        options.insert("announced".into(), announced.into());
+        options.insert("service".into(), crate::cluster::SERVICE.into());
+    }
     Recipe {
         spec: ClientSpec {
             name: String::new(),
@@ -412,8 +426,30 @@ fn recipe(plan: &Plan, cluster: &Cluster, prefix: &str, dir: &Path) -> Recipe {
             options,
         },
         links: names.map(|name| (name.clone(), links(&name))).collect(),
+        own: (1..=plan.load.clients)
+            .map(|n| format!("c{n}"))
+            .map(|name| (name.clone(), own_options(plan, cluster, &name)))
+            .collect(),
         deadline: plan.lock.timeout.max(Duration::from_secs(20)),
     }
+}
+
+/// Options that differ from client to client: where it finds the Sentinels, and whether it asks them again.
+fn own_options(
+    plan: &Plan,
+    cluster: &Cluster,
+    client: &str,
+) -> serde_json::Map<String, serde_json::Value> {
+    let mut own = serde_json::Map::new();
+    if cluster.has_sentinels() {
+        let sentinels = cluster.node_count()..cluster.server_count();
+        let links = sentinels.map(|s| cluster.link(client, s).to_string());
+        own.insert("sentinels".into(), links.collect::<Vec<_>>().into());
+    }
+    if plan.lock.stick.iter().any(|c| c == client) {
+        own.insert("stick".into(), true.into());
+    }
+    own
 }
 
 /// A built-in lock runs in a process of its own, too: this very binary.
@@ -442,5 +478,9 @@ impl Nodes for ClusterNodes {
 
     fn direct(&self, node: usize) -> SocketAddr {
         self.0.direct(node)
+    }
+
+    fn roles(&self) -> bool {
+        self.0.has_sentinels()
     }
 }

@@ -3,7 +3,7 @@
 //! Owns set-up and tear-down of what runs share (servers, Toxiproxy, the reaper). Must not know what a run does.
 //! `--repeat` makes many runs in one session, each with its own keys, clients and seed.
 use crate::cluster::{Backend, Cluster, ClusterError, Spec};
-use crate::plan::Plan;
+use crate::plan::{FaultKind, Plan};
 use crate::reaper::{self, Reaper};
 use std::path::Path;
 use std::rc::Rc;
@@ -18,7 +18,35 @@ pub struct Session {
     pub reaper: Reaper,
 }
 
+/// Faults that ask nothing of the way in which servers are set up. A kind that is not here is only shared with plans
+/// that have it too, so that whatever it needs from [`Session::start`] is there.
+const PLAIN: &[FaultKind] = &[
+    FaultKind::ClientPause,
+    FaultKind::ClientKill,
+    FaultKind::ClientRestart,
+    FaultKind::SlowWork,
+    FaultKind::NodePause,
+    FaultKind::NodeKill,
+    FaultKind::NodeRestart,
+    FaultKind::Partition,
+    FaultKind::Latency,
+    FaultKind::QuorumThin,
+    FaultKind::ResourceDelay,
+];
+
 impl Session {
+    /// Plans of the same key can share a session whose plan has the most clients of them. All that
+    /// [`Session::start`] reads of a plan, but the number of clients, must be in here.
+    pub fn key(plan: &Plan) -> String {
+        let needs: std::collections::BTreeSet<FaultKind> = plan
+            .faults
+            .iter()
+            .map(|f| f.kind)
+            .filter(|kind| !PLAIN.contains(kind))
+            .collect();
+        format!("{:?} {needs:?}", plan.cluster)
+    }
+
     /// The reaper of a session that is to be: whoever gives up a start half way still has it, to remove what was started.
     ///
     /// # Errors

@@ -52,6 +52,15 @@ pub fn skipped(test: &str) {
         .expect("target/ is writable");
 }
 
+/// Says that a program which a test needs is not here; fails where CI demands everything.
+pub fn lacking(test: &str, what: &str) {
+    assert!(
+        std::env::var_os("FENCEPOST_REQUIRE_DOCKER").is_none(),
+        "{test}: no {what}"
+    );
+    remark(&format!("{test}: skipped, no {what}"));
+}
+
 /// What a test did not do, on stderr.
 pub fn remark(text: &str) {
     #[expect(clippy::print_stderr, reason = "a test says what it did not do")]

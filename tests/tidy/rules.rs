@@ -156,6 +156,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         room: "src/report",
         forbidden: &[
+            "crate::campaign",
             "crate::cluster",
             "crate::run",
             "crate::fault",
@@ -168,6 +169,29 @@ pub const RULES: &[Rule] = &[
             "bollard",
         ],
         reason: "a report is made from the results folder alone, and never checks again",
+    },
+    Rule {
+        room: "src/campaign",
+        forbidden: &[
+            "crate::lock",
+            "crate::client",
+            "crate::fault",
+            "crate::observe",
+            "crate::cli",
+            "crate::record",
+            "crate::run::worker",
+            "crate::run::board",
+            "fencepost_checker::check",
+            "redis::",
+            "testcontainers",
+            "bollard",
+        ],
+        reason: "a campaign is a list of runs; what happens inside of one is `run`'s",
+    },
+    Rule {
+        room: "src/campaign",
+        forbidden: RANDOM,
+        reason: "which runs are made follows from the arguments and the seed alone",
     },
     Rule {
         room: "src/run",
@@ -218,6 +242,7 @@ pub const CHECKER_NEEDS: &[(&str, &str)] = &[
     ("schemars", "the published schemas"),
     ("serde", "events and verdicts"),
     ("serde_json", "JSON lines"),
+    ("statrs", "exact intervals and tests of the statistics"),
     ("thiserror", "errors with their place"),
 ];
 

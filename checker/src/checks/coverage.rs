@@ -4,7 +4,7 @@
 use super::{Answer, CheckInfo};
 use crate::analysis::Analysis;
 use crate::facts::{Facts, seconds};
-use crate::servers::SeenKind;
+use crate::servers::{Seen, SeenKind};
 use crate::verdict::Class;
 use std::collections::BTreeMap;
 
@@ -98,6 +98,18 @@ fn faults(f: &Facts, lacks: &mut Vec<String>) {
     }
 }
 
+/// A Sentinel that changes a server's role ends all of its connections.
+fn reconfigured(f: &Facts, down: &Seen) -> bool {
+    let from = down.not_before.saturating_sub(NOTICED_NS);
+    let to = down.at.saturating_add(NOTICED_NS);
+    let mut events = f.servers.of_nodes().iter().map(|i| f.servers.at(*i));
+    let changed = events.any(|e| {
+        let role = matches!(e.kind, SeenKind::Promoted | SeenKind::Demoted);
+        role && e.at >= from && e.not_before <= to
+    });
+    changed && !f.servers.restarted(down.node, down.not_before, to)
+}
+
 /// How long after a fault of its own a server may still be found down: a connection notices late.
 const NOTICED_NS: u64 = 3_000_000_000;
 
@@ -114,7 +126,7 @@ fn servers(f: &Facts, lacks: &mut Vec<String>) {
                 && from <= seen.at
                 && seen.at <= to.saturating_add(NOTICED_NS)
         });
-        if !planned && !named.contains(&node) {
+        if !planned && !reconfigured(f, seen) && !named.contains(&node) {
             named.push(node);
             lacks.push(format!(
                 "{name} was down at {}, by no fault of the run",

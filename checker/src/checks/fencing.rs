@@ -79,9 +79,11 @@ fn report(f: &Facts, first: u32, second: u32, found: &mut Found) {
         .iter()
         .map(|i| f.servers.at(*i))
         .find(|e| {
-            matches!(e.kind, SeenKind::Restarted | SeenKind::Flushed)
-                && e.at >= x.inv
-                && e.not_before <= y.ret
+            let loses = matches!(
+                e.kind,
+                SeenKind::Restarted | SeenKind::Flushed | SeenKind::Promoted
+            );
+            loses && e.at >= x.inv && e.not_before <= y.ret
         });
     let blame = if lost.is_some() {
         Blame::Service

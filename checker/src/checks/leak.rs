@@ -57,14 +57,18 @@ fn run(a: &mut Analysis) -> Answer {
                     read(f, k, s, &mut found);
                 }
             }
-            SeenKind::Del | SeenKind::Expired | SeenKind::Evicted | SeenKind::Absent => {
+            SeenKind::Del
+            | SeenKind::Expired
+            | SeenKind::Evicted
+            | SeenKind::Removed
+            | SeenKind::Absent => {
                 keys.remove(&place);
             }
             // What was set meanwhile is not known; the next `set` begins anew.
             SeenKind::Flushed | SeenKind::Down | SeenKind::Restarted => {
                 keys.retain(|place, _| place.0 != s.node);
             }
-            SeenKind::Up => {}
+            SeenKind::Up | SeenKind::Promoted | SeenKind::Demoted => {}
         }
     }
     let cut = (!f.ended).then(|| "the history ends before the final reads".to_owned());

@@ -51,18 +51,20 @@ fn removals(a: &Analysis, found: &mut Found) {
                     deleted(f, set, i, found);
                 }
             }
-            SeenKind::Expired | SeenKind::Evicted | SeenKind::Absent => {
+            SeenKind::Expired | SeenKind::Evicted | SeenKind::Removed | SeenKind::Absent => {
                 carried.remove(&place);
             }
             SeenKind::Flushed | SeenKind::Down | SeenKind::Restarted => {
                 carried.retain(|place, _| place.0 != s.node);
             }
+            // A replica re-times as late as its copy is.
+            SeenKind::Expire if f.model().copies() => {}
             SeenKind::Expire => {
                 if let Some(set) = carried.get(&place) {
                     retimed(f, *set, i, found);
                 }
             }
-            SeenKind::Value | SeenKind::Up => {}
+            SeenKind::Value | SeenKind::Up | SeenKind::Promoted | SeenKind::Demoted => {}
         }
     }
 }

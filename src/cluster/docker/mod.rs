@@ -1,6 +1,7 @@
-//! The Docker backend: nodes and Toxiproxy as containers in one network made for the run.
+//! The Docker backend: nodes and Toxiproxy as containers in one network made for the run; servers that talk to each
+//! other are alone with Toxiproxy in a network each.
 //!
-//! Owns the network, the way in (the containers' own addresses or published ports), and the actions on a node, each
+//! Owns the networks, the way in (the containers' own addresses or published ports), and the actions on a node, each
 //! with a fast route (a signal to the server's pid on this host, checked to be the container's) and the engine's API.
 //! Must not know Toxiproxy's API or clients. Everything carries the run's labels; only containers made here are touched.
 //!
@@ -8,22 +9,26 @@
 //! millisecond a connection.
 mod container;
 mod image;
+mod kitchen;
+mod network;
+mod sentinels;
 
 use super::error::ClusterError;
+use super::sentinel::Layout;
 use super::{NodeState, Phase, READY, Spec, local, probe, server_flags};
 use crate::plan::{Persistence, Reach, RestartData};
 use crate::reaper::{Reaper, engine};
 use bollard::Docker as Engine;
 use bollard::errors::Error as EngineError;
-use bollard::models::NetworkCreateRequest;
 use bollard::query_parameters::{KillContainerOptionsBuilder, StartContainerOptions};
 use container::{Live, Recipe};
 use futures_util::future::{join_all, try_join_all};
 use image::Image;
+use kitchen::Kitchen;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -45,6 +50,9 @@ pub(super) struct Docker {
     nodes: Vec<Node>,
     toxiproxy: Live,
     published: bool,
+    /// Toxiproxy's address in each server's own network, where servers have one.
+    inside: Vec<IpAddr>,
+    kitchen: Kitchen,
     images: [Image; 2],
     engine_version: String,
     reaper: Reaper,
@@ -67,6 +75,7 @@ impl Docker {
     pub(super) async fn start(
         spec: &Spec,
         nodes: usize,
+        layout: Option<&Layout>,
         reaper: &Reaper,
     ) -> Result<Self, ClusterError> {
         let engine = engine::connect().await?;
@@ -76,11 +85,28 @@ impl Docker {
         ];
         reaper.watch_docker();
         let mut under_way = UnderWay(Some(reaper));
-        let mut outcome =
-            Self::attempt(&engine, &images, spec, nodes, reaper, spec.plan.reach).await;
+        let mut outcome = Self::attempt(
+            &engine,
+            &images,
+            spec,
+            nodes,
+            layout,
+            reaper,
+            spec.plan.reach,
+        )
+        .await;
         if spec.plan.reach == Reach::Auto && matches!(outcome, Ok(Started::OutOfReach)) {
             engine::sweep(&engine, &spec.run).await?;
-            outcome = Self::attempt(&engine, &images, spec, nodes, reaper, Reach::Published).await;
+            outcome = Self::attempt(
+                &engine,
+                &images,
+                spec,
+                nodes,
+                layout,
+                reaper,
+                Reach::Published,
+            )
+            .await;
         }
         under_way.0 = None;
         match outcome {
@@ -110,52 +136,59 @@ impl Docker {
         images: &[Image; 2],
         spec: &Spec,
         nodes: usize,
+        layout: Option<&Layout>,
         reaper: &Reaper,
         reach: Reach,
     ) -> Result<Started, ClusterError> {
         let network = format!("fencepost-{}", spec.run);
-        let gateway = make_network(engine, &network, reaper).await?;
+        let gateway = network::make(engine, &network, reaper).await?;
         let published = match reach {
             Reach::Published => true,
             Reach::Container => false,
             Reach::Auto => gateway.is_none_or(|g| TcpListener::bind((g, 0)).is_err()),
         };
-        let recipe = |name: &str, image: &Image, flags: Vec<String>, ports: Vec<u16>| Recipe {
-            name: format!("{network}-{name}"),
-            image: image.name.clone(),
-            arguments: image.arguments(flags),
-            program: image.program(),
-            network: network.clone(),
+        let kitchen = Kitchen {
+            network,
             labels: reaper.labels(),
-            ports,
-            publish: published,
+            published,
+            apart: layout.is_some(),
         };
-        let links = u16::try_from(spec.clients.len() * nodes).unwrap_or(u16::MAX);
+        let servers = layout.map_or(nodes, Layout::servers);
+        let apart: Vec<String> = layout.map_or_else(Vec::new, |l| {
+            (0..servers)
+                .map(|n| kitchen.own_network(&l.name(n)))
+                .collect()
+        });
+        network::make_all(engine, &apart, reaper).await?;
+        let links = u16::try_from(spec.clients.len() * servers).unwrap_or(u16::MAX);
         let ports = std::iter::once(API).chain((0..links).map(|l| LINKS.saturating_add(l)));
         let flags = ["-host", "0.0.0.0", "-port", &API.to_string()].map(str::to_owned);
-        let toxiproxy = recipe("toxiproxy", &images[1], flags.to_vec(), ports.collect());
+        let arguments = images[1].arguments(flags);
+        let toxiproxy = kitchen.recipe("toxiproxy", &images[1], arguments, ports.collect());
         let each = (0..nodes).map(|n| {
             let name = format!("n{}", n + 1);
-            let recipe = recipe(
-                &name,
-                &images[0],
-                node_flags(spec.plan.persistence),
-                vec![PORT],
-            );
+            let own = layout.map_or_else(Vec::new, |l| l.node_flags(n));
+            let flags = node_flags(spec.plan.persistence).into_iter().chain(own);
+            let arguments = images[0].arguments(flags);
+            let recipe = kitchen.server(&name, &images[0], arguments, PORT);
             Node::start(engine, name, recipe)
         });
         let toxiproxy = async {
             let id = toxiproxy.run().await?;
-            toxiproxy.look(engine, &id).await
+            let inside = network::join(engine, &id, &apart).await?;
+            Ok::<_, ClusterError>((toxiproxy.look(engine, &id).await?, inside))
         };
         // All of them end before an error is acted on: nothing may be under way when the rest is removed.
         let (toxiproxy, nodes) = futures_util::future::join(toxiproxy, join_all(each)).await;
-        let (toxiproxy, nodes) = (toxiproxy?, nodes.into_iter().collect::<Result<_, _>>()?);
+        let (toxiproxy, inside) = toxiproxy?;
+        let nodes = nodes.into_iter().collect::<Result<_, _>>()?;
         let docker = Self {
             engine: engine.clone(),
             nodes,
             toxiproxy,
             published,
+            inside,
+            kitchen,
             images: images.clone(),
             engine_version: version(engine).await,
             reaper: reaper.clone(),
@@ -196,13 +229,12 @@ impl Docker {
     }
 
     pub(super) fn direct(&self, node: usize) -> SocketAddr {
-        address(&self.nodes[node].live.borrow(), PORT, self.published)
+        self.nodes[node].address(self.published)
     }
 
     pub(super) fn endpoints(&self, link: usize, node: usize) -> (String, String) {
         let port = usize::from(LINKS) + link;
-        let upstream = format!("{}:{PORT}", self.nodes[node].recipe.name);
-        (format!("0.0.0.0:{port}"), upstream)
+        (format!("0.0.0.0:{port}"), self.nodes[node].upstream())
     }
 
     pub(super) fn reachable(&self, bound: SocketAddr) -> Result<SocketAddr, ClusterError> {
@@ -408,6 +440,20 @@ impl Node {
         self.live.borrow().id.clone()
     }
 
+    /// A server has one port.
+    fn port(&self) -> u16 {
+        self.recipe.ports.first().copied().unwrap_or(PORT)
+    }
+
+    fn address(&self, published: bool) -> SocketAddr {
+        address(&self.live.borrow(), self.port(), published)
+    }
+
+    /// As Toxiproxy reaches it.
+    fn upstream(&self) -> String {
+        format!("{}:{}", self.recipe.name, self.port())
+    }
+
     /// The pid for signals, checked once more to be the container's.
     fn fast(&self) -> Option<i32> {
         let live = self.live.borrow();
@@ -433,7 +479,7 @@ impl Node {
     async fn ready(&self, engine: &Engine, published: bool) -> Result<(), ClusterError> {
         let since = Instant::now();
         loop {
-            let at = address(&self.live.borrow(), PORT, published);
+            let at = self.address(published);
             let pong = probe::until_pong(at, Duration::from_millis(500), || None).await;
             // Looked at in the moment of its start, it may have had no address yet, or a shell for its process.
             let now = self.recipe.look(engine, &self.id()).await?;
@@ -491,29 +537,6 @@ impl Node {
         };
         NodeState { phase, proof }
     }
-}
-
-/// Make the run's network, a bridge; returns its gateway.
-async fn make_network(
-    engine: &Engine,
-    name: &str,
-    reaper: &Reaper,
-) -> Result<Option<IpAddr>, ClusterError> {
-    let refused = |e: EngineError| ClusterError::Refused {
-        what: format!("make network {name}"),
-        why: e.to_string(),
-    };
-    let request = NetworkCreateRequest {
-        name: name.to_owned(),
-        driver: Some("bridge".to_owned()),
-        labels: Some(HashMap::from(reaper.labels())),
-        ..NetworkCreateRequest::default()
-    };
-    engine.create_network(request).await.map_err(refused)?;
-    let seen = engine.inspect_network(name, None).await.map_err(refused)?;
-    let configs = seen.ipam.and_then(|i| i.config).unwrap_or_default();
-    let mut gateways = configs.into_iter().filter_map(|c| c.gateway?.parse().ok());
-    Ok(gateways.find(IpAddr::is_ipv4))
 }
 
 fn node_flags(persistence: Persistence) -> Vec<String> {

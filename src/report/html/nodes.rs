@@ -75,7 +75,7 @@ impl Nodes {
                     h.lease = lease(e);
                 }
             }
-            "del" | "expired" | "evicted" | "absent" => self.close(node, key, e, &e.f),
+            "del" | "removed" | "expired" | "evicted" | "absent" => self.close(node, key, e, &e.f),
             "flushed" | "restarted" => {
                 let keys: Vec<String> = self
                     .open

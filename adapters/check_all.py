@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+"""`fencepost adapter check` on every variant of workloads/adapters/*.toml: a line each, exit 1 if anything is wrong.
+
+Arguments: parts of names (`redisson quorum`), to check only those.
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+import tomllib
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+FENCEPOST = os.environ.get("FENCEPOST", str(ROOT / "target/debug/fencepost"))
+
+
+def check(command, nodes):
+    flags = ["--json", "--backend", os.environ.get("BACKEND", "local"), "--nodes", str(nodes)]
+    flags += ["--env", "XDG_CACHE_HOME", "--env", "FENCEPOST_ADAPTERS"]
+    argv = [FENCEPOST, "adapter", "check", *flags, "--", *command]
+    out = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True)
+    return out.returncode, [json.loads(line) for line in out.stdout.splitlines()], out.stderr
+
+
+def main():
+    failed = 0
+    for name, nodes in (("load", 1), ("load-quorum", 3)):
+        plan = tomllib.loads((ROOT / f"workloads/adapters/{name}.toml").read_text())
+        for variant, keys in plan["variant"].items():
+            label = f"{name}/{variant}"
+            if len(sys.argv) > 1 and not any(part in label for part in sys.argv[1:]):
+                continue
+            began = time.monotonic()
+            code, rules, words = check(keys["lock"]["command"], nodes)
+            grades = [rule["grade"] for rule in rules]
+            counts = ", ".join(f"{grades.count(g)} {g}" for g in ("ok", "note", "wrong", "not tried"))
+            print(f"{label}: exit {code}; {counts}; {time.monotonic() - began:.0f} s", flush=True)
+            for rule in rules:
+                if rule["grade"] in ("wrong", "not tried"):
+                    print(f"    {rule['grade']} {rule['rule']}: {rule['seen']}", flush=True)
+            if not rules:
+                print(words, file=sys.stderr)
+            failed += code != 0
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,462 @@
+//! `fencepost compare`: several locks or topologies under the same seeds and faults.
+//!
+//! Owns the flags, which systems there are, and how many episodes. Who runs when is `campaign`'s, what the tables hold
+//! `report`'s.
+use super::exit::Exit;
+use super::stopped::{self, on_runtime, stopped};
+use super::suite::{Where, minutes};
+use super::{say, signals::Signals};
+use crate::campaign::compare::{System, compare, episodes_within};
+use crate::campaign::{self, Setting, Stop};
+use crate::cluster::{self, Backend};
+use crate::plan::{self, Overrides, Plan, duration};
+use crate::report::compare::{self, Comparison, Exposure};
+use crate::report::progress::{Mode, Progress};
+use crate::report::suite::NotRun;
+use crate::report::tables::plural;
+use crate::report::{self, Summary};
+use crate::run::{results, streams};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Arguments of `compare`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  fencepost compare workloads/single-vs-redlock.toml                              the variants of one file
+  fencepost compare a.toml b.toml --episodes 40 --seed 1
+  fencepost compare workloads/lua-pause-overrun.toml --fencing none,write,first-access
+  fencepost compare my.toml --lock set-nx-lua,redlock --topology single,independent:5
+  fencepost compare workloads/single-vs-redlock.toml --budget 30m --aa --markdown > table.md")]
+pub struct Args {
+    /// Workload files; each variant of each is a system. The first is the one that the others are held against.
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    place: Where,
+    /// Seed of the first episode; drawn and printed if not given.
+    #[arg(long, env = "FENCEPOST_SEED")]
+    seed: Option<u64>,
+    /// Episodes of each system, with seeds `seed`, `seed`+1, …
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    episodes: u64,
+    /// As many episodes as fit in this time by estimate, such as `30m`; their number is fixed before the first.
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, conflicts_with = "episodes")]
+    budget: Option<Duration>,
+    /// Add the first system once more, to see what chance alone does.
+    #[arg(long)]
+    aa: bool,
+    /// Print as Markdown instead of for a terminal.
+    #[arg(long, conflicts_with_all = ["csv", "json"])]
+    markdown: bool,
+    /// Print every figure on a line of its own, as CSV.
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
+    /// Print everything as JSON.
+    #[arg(long)]
+    json: bool,
+    /// Override a key of every file, such as `load.for=5s`; may be given more than once.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    #[command(flatten)]
+    axes: Axes,
+}
+
+/// One workload as several systems: every combination that makes sense.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Axes over one workload")]
+struct Axes {
+    /// Built-in locks.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    lock: Vec<String>,
+    /// Topologies, with a number of nodes behind a colon where there is one: single,independent:5
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    topology: Vec<String>,
+    /// How the resource checks tokens: none, write, first-access; all but none give tokens with each grant.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    fencing: Vec<String>,
+}
+
+/// One combination: what it is called, and what it sets.
+type Point = (Vec<String>, Vec<String>);
+
+impl Axes {
+    fn points(&self) -> Vec<Point> {
+        let lock = |l: &String| (l.clone(), vec![format!("lock.name={}", text(l))]);
+        let topology = |t: &String| {
+            let (name, nodes) = t
+                .split_once(':')
+                .map_or((t.as_str(), None), |(a, b)| (a, Some(b)));
+            let nodes = nodes.map(|n| format!("cluster.nodes={n}"));
+            let mut sets = vec![format!("cluster.topology={}", text(name))];
+            sets.extend(nodes);
+            (t.clone(), sets)
+        };
+        let fencing = |f: &String| {
+            let sets = vec![
+                format!("resource.fence={}", text(f)),
+                format!("lock.fencing={}", f != "none"),
+            ];
+            (format!("fence {f}"), sets)
+        };
+        let axes = [
+            self.lock.iter().map(lock).collect::<Vec<_>>(),
+            self.topology.iter().map(topology).collect(),
+            self.fencing.iter().map(fencing).collect(),
+        ];
+        let mut points: Vec<Point> = vec![(Vec::new(), Vec::new())];
+        for axis in axes.iter().filter(|a| !a.is_empty()) {
+            points = points
+                .iter()
+                .flat_map(|(names, sets)| {
+                    axis.iter().map(move |(name, more)| {
+                        let name = [names.as_slice(), std::slice::from_ref(name)].concat();
+                        (name, [sets.as_slice(), more.as_slice()].concat())
+                    })
+                })
+                .collect();
+        }
+        points
+    }
+}
+
+/// A text as TOML writes it.
+fn text(value: &str) -> toml::Value {
+    toml::Value::String(value.to_owned())
+}
+
+pub fn main(args: &Args) -> Exit {
+    let systems = match systems(args) {
+        Ok(systems) => systems,
+        Err(exit) => return exit,
+    };
+    if let Err(source) = results::ready(&args.place.results) {
+        return stopped::no_results(&args.place.results, source);
+    }
+    on_runtime(run(args, &systems))
+}
+
+/// Every system, each with a name of its own.
+fn systems(args: &Args) -> Result<Vec<System>, Exit> {
+    let drawn = super::run::draw_seed();
+    let points = args.axes.points();
+    let (mut systems, mut left_out): (Vec<System>, _) = (Vec::new(), None);
+    for file in &args.files {
+        for (names, sets) in &points {
+            let over = Overrides {
+                set: args.set.iter().chain(sets).cloned().collect(),
+                seed: args.seed,
+                drawn_seed: Some(drawn),
+                variant: None,
+            };
+            match plan::load(file, &over) {
+                Ok(plans) => systems.extend(plans.into_iter().map(|plan| system(plan, names))),
+                // A lock that needs a quorum on one server: a combination that makes no sense.
+                Err(error) if points.len() > 1 => {
+                    say::word(&format!(
+                        "left out: {}, which is no workload",
+                        names.join(" · ")
+                    ));
+                    left_out = Some(error);
+                }
+                Err(error) => {
+                    say::plan_error(&error);
+                    return Err(Exit::Usage);
+                }
+            }
+        }
+    }
+    if args.aa
+        && let Some(first) = systems.first()
+    {
+        let twin = System {
+            label: format!("{} (A/A)", first.label),
+            plan: first.plan.clone(),
+        };
+        systems.insert(1, twin);
+    }
+    if systems.len() < 2 {
+        if let Some(error) = &left_out {
+            say::plan_error(error);
+        } else {
+            say::word("error: one system is no comparison");
+            say::word(
+                "hint: name two files, a file with variants, an axis such as --fencing none,write, or --aa",
+            );
+        }
+        return Err(Exit::Usage);
+    }
+    let mut labels: Vec<String> = Vec::new();
+    for s in &mut systems {
+        let again = labels.iter().filter(|l| **l == s.label).count();
+        labels.push(s.label.clone());
+        if again > 0 {
+            s.label = format!("{} ({})", s.label, again + 1);
+        }
+    }
+    Ok(systems)
+}
+
+/// A plan under the name of its combination, so that its results have a folder of their own.
+fn system(plan: Plan, names: &[String]) -> System {
+    if names.is_empty() {
+        let label = campaign::name_of(&plan);
+        return System { label, plan };
+    }
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    let slug: String = names.join("-").chars().map(plain).collect();
+    let variant = plan
+        .variant
+        .iter()
+        .cloned()
+        .chain([slug])
+        .collect::<Vec<_>>()
+        .join("-");
+    let label = plan
+        .variant
+        .iter()
+        .chain(names)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join(" · ");
+    System {
+        label,
+        plan: Plan {
+            variant: Some(variant),
+            ..plan
+        },
+    }
+}
+
+/// How many episodes, and by which rule.
+fn rule(args: &Args, systems: &[System]) -> (u64, String) {
+    match args.budget {
+        None => (
+            args.episodes,
+            format!("{} of each system, fixed beforehand", args.episodes),
+        ),
+        Some(budget) => {
+            let n = episodes_within(budget, systems);
+            let rule = format!(
+                "{n} of each system, as many as fit in {} by estimate, fixed beforehand",
+                duration::text(budget)
+            );
+            (n, rule)
+        }
+    }
+}
+
+async fn run(args: &Args, systems: &[System]) -> Exit {
+    let (mut signals, choice) = match (Signals::listen(), Backend::parse(&args.place.backend)) {
+        (Ok(signals), Ok(choice)) => (signals, choice),
+        (Err(error), _) => {
+            say::error(&error, None);
+            return Exit::Defect;
+        }
+        (_, Err(error)) => {
+            say::error(&error, None);
+            return Exit::Usage;
+        }
+    };
+    let (backend, why) = cluster::resolve(choice).await;
+    let (episodes, rule) = rule(args, systems);
+    let seed = systems[0].plan.seed;
+    let round: Duration = systems
+        .iter()
+        .map(|s| campaign::run_duration(&s.plan))
+        .sum();
+    say::word(&format!(
+        "{}, {}, about {} and the set-up, seed {seed}; {why}",
+        plural(systems.len() as u64, "system"),
+        plural(episodes, "episode"),
+        minutes(round * u32::try_from(episodes).unwrap_or(u32::MAX)),
+    ));
+    let progress = Progress::new(Mode::detect(args.json || args.csv || args.markdown));
+    let setting = Setting {
+        backend,
+        results: &args.place.results,
+        progress: &progress,
+    };
+    let seeds: Vec<u64> = (0..episodes)
+        .map(|n| streams::repetition(seed, n))
+        .collect();
+    let mut made = Made::new(args, systems, episodes, rule, &progress);
+    let outcome = compare(
+        systems,
+        &seeds,
+        &setting,
+        &mut signals,
+        |system, seed, run| {
+            made.take(system, seed, run);
+        },
+    )
+    .await;
+    progress.finish();
+    if let Err(stop) = &outcome {
+        made.comparison.cut = Some(stopped::why(stop));
+    }
+    let exit = made.finish(args);
+    match outcome {
+        Ok(()) => exit,
+        Err(stop) => exit.worst(stopped(&stop)),
+    }
+}
+
+/// What was made so far.
+struct Made<'a> {
+    comparison: Comparison,
+    exit: Exit,
+    progress: &'a Progress,
+}
+
+impl<'a> Made<'a> {
+    fn new(
+        args: &Args,
+        systems: &[System],
+        planned: u64,
+        rule: String,
+        progress: &'a Progress,
+    ) -> Self {
+        let of = |(n, s): (usize, &System)| compare::System {
+            label: s.label.clone(),
+            twin: args.aa && n == 1,
+            ..compare::System::default()
+        };
+        let names: Vec<&str> = systems.iter().map(|s| s.label.as_str()).collect();
+        Self {
+            comparison: Comparison {
+                fencepost: 1,
+                name: names.join(" against "),
+                seed: systems[0].plan.seed,
+                planned,
+                rule,
+                exposure: Exposure::PerNode,
+                notes: notes(systems),
+                systems: systems.iter().enumerate().map(of).collect(),
+                cut: None,
+            },
+            exit: Exit::Ok,
+            progress,
+        }
+    }
+
+    fn take(&mut self, system: usize, seed: u64, made: Result<Summary, Rc<Stop<Exit>>>) {
+        let all: u64 = self.comparison.planned * self.comparison.systems.len() as u64;
+        let into = &mut self.comparison.systems[system];
+        let line = match made {
+            Ok(summary) => {
+                let line = report::tables::one_line(&summary);
+                if let Err(error) = into.take(&summary) {
+                    say::error(&error, None);
+                    self.exit = self.exit.worst(Exit::Missing);
+                }
+                line
+            }
+            Err(stop) => {
+                self.exit = self.exit.worst(stopped::code_of(&stop));
+                let why = stopped::why(&stop);
+                let line = format!("{}, seed {seed}: not run: {why}", into.label);
+                into.not_run.push(NotRun {
+                    workload: into.label.clone(),
+                    seed,
+                    why,
+                });
+                line
+            }
+        };
+        let systems = self.comparison.systems.iter();
+        let done: usize = systems.map(|s| s.episodes.len() + s.not_run.len()).sum();
+        self.progress.line(&format!("[{done}/{all}] {line}"));
+    }
+
+    /// Writes and tells what there is, however it ended. A comparison measures and does not judge: it is 0 unless
+    /// something could not be had.
+    fn finish(self, args: &Args) -> Exit {
+        let name = format!("compare-{}", self.comparison.seed);
+        let written = match campaign::fresh_folder(&args.place.results, &name) {
+            Ok(dir) => match compare::render(&self.comparison, &dir) {
+                Ok(()) => {
+                    say::page(&dir.join("index.html"));
+                    Exit::Ok
+                }
+                Err(error) => stopped::unwritten(&error),
+            },
+            Err(source) => stopped::no_results(&args.place.results, source),
+        };
+        let c = &self.comparison;
+        if args.json {
+            match report::json::escaped(c) {
+                Ok(text) => say::data(&text),
+                Err(error) => say::error(&error, None),
+            }
+        } else if args.csv {
+            say::data(&compare::csv(c));
+        } else if args.markdown {
+            say::data(&compare::markdown(c));
+        } else {
+            say::data(&compare::terminal(c, say::style()));
+        }
+        self.exit.worst(written)
+    }
+}
+
+/// In what the systems differ beside their lock, servers and resource: then it is workloads that are compared.
+fn notes(systems: &[System]) -> Vec<String> {
+    let first = &systems[0].plan;
+    let mut notes = Vec::new();
+    let different = |what: &str, differs: &dyn Fn(&Plan) -> bool| {
+        let who = systems.iter().filter(|s| differs(&s.plan));
+        let who: Vec<&str> = who.map(|s| s.label.as_str()).collect();
+        (!who.is_empty()).then(|| {
+            format!(
+                "Not the same {what} as {}: {}.",
+                systems[0].label,
+                who.join(", ")
+            )
+        })
+    };
+    notes.extend(different("faults", &|p| p.faults != first.faults));
+    notes.extend(different("load", &|p| p.load != first.load));
+    notes.extend(different("lease", &|p| p.lock.ttl != first.lock.ttl));
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_multiply() {
+        let words = |w: &[&str]| w.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
+        let axes = Axes {
+            lock: words(&["set-nx-lua", "redlock"]),
+            topology: words(&["single", "independent:5"]),
+            fencing: Vec::new(),
+        };
+        let points = axes.points();
+        let names: Vec<String> = points.iter().map(|(n, _)| n.join(" ")).collect();
+        assert_eq!(
+            names,
+            [
+                "set-nx-lua single",
+                "set-nx-lua independent:5",
+                "redlock single",
+                "redlock independent:5"
+            ]
+        );
+        assert_eq!(
+            points[3].1,
+            [
+                "lock.name=\"redlock\"",
+                "cluster.topology=\"independent\"",
+                "cluster.nodes=5"
+            ]
+        );
+        let none = Axes {
+            lock: Vec::new(),
+            topology: Vec::new(),
+            fencing: Vec::new(),
+        };
+        assert_eq!(none.points(), [(Vec::new(), Vec::new())]);
+    }
+}

@@ -1,0 +1,282 @@
+//! What several systems showed under the same seeds.
+//!
+//! Owns [`Comparison`] (compare.json): figures of each episode, what they come to, and the tests of the differences.
+//! Must not know how runs are made, nor check again. Goes to compare.json, compare.csv, summary.md and index.html of a
+//! campaign's folder, and to the terminal.
+//!
+//! | file | owns |
+//! |---|---|
+//! | [`measure`] | what a history holds beyond a summary |
+//! | [`figures`] | the figures that are compared, as shares and rates with intervals |
+//! | [`tests`] | paired tests against the first system, corrected for their number |
+//! | `tables`, `files`, `page` | the formats |
+pub mod figures;
+mod files;
+pub mod measure;
+mod page;
+mod tables;
+pub mod tests;
+
+pub use files::{csv, markdown, render, terminal};
+
+use super::ReportError;
+use super::latency::{Figures, Latencies, Measure, Phase};
+use super::suite::NotRun;
+use super::summary::Summary;
+use fencepost_checker::Outcome;
+use measure::Measured;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// How faults are dealt to systems of different size.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Exposure {
+    /// As the workload says; where it has a fault on `each-node`, each node meets its own at the same rate.
+    #[default]
+    PerNode,
+    /// Where the workload has a fault on `each-node`, the whole cluster meets one node's share, on a node that is drawn.
+    PerCluster,
+}
+
+impl Exposure {
+    /// What a table's reader must know.
+    pub fn caption(self) -> &'static str {
+        match self {
+            Self::PerNode => {
+                "the same rate per node: each node of each system meets faults at the rate that the one node of a \
+                 single system meets, and node 1 meets the very same ones; a cluster of five meets five times as many"
+            }
+            Self::PerCluster => {
+                "one fault per cluster: each system meets as many faults as the others, at the same times, on one of \
+                 its nodes that is drawn anew each time"
+            }
+        }
+    }
+}
+
+/// See the module's page.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Comparison {
+    /// Version of this file: 1.
+    pub fencepost: u32,
+    /// What was compared, in a few words.
+    pub name: String,
+    /// Seed of the first episode.
+    pub seed: u64,
+    /// Episodes of each system that were to be made.
+    pub planned: u64,
+    /// The rule by which their number was fixed, before the first of them.
+    pub rule: String,
+    /// How faults are dealt.
+    pub exposure: Exposure,
+    /// What else a reader must know, one sentence each.
+    pub notes: Vec<String>,
+    /// The systems; the first is the one that the others are held against.
+    pub systems: Vec<System>,
+    /// Why it ended before its last episode, if it did.
+    pub cut: Option<String>,
+}
+
+/// One system.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct System {
+    /// How it is called.
+    pub label: String,
+    /// The first system once more, to see what chance alone does.
+    pub twin: bool,
+    /// The lock's name, or an adapter's command.
+    pub lock: String,
+    /// `5 nodes, independent, persistence aof`.
+    pub servers: String,
+    /// How the resource checks tokens.
+    pub fence: String,
+    /// Its episodes.
+    pub episodes: Vec<Episode>,
+    /// Episodes that could not be made.
+    pub not_run: Vec<NotRun>,
+    /// From the intended start, or the first try, to the grant, over all episodes.
+    pub latency: Vec<Waits>,
+    /// The histograms behind `latency`.
+    #[serde(skip)]
+    pub histograms: Latencies,
+}
+
+/// How long acquires took in one phase.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Waits {
+    /// Before, during or after a fault.
+    pub phase: Phase,
+    /// The percentiles.
+    pub figures: Figures,
+}
+
+/// One run of one system.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Episode {
+    /// Its seed: episodes of the same seed are a pair.
+    pub seed: u64,
+    /// Its results folder.
+    pub dir: PathBuf,
+    /// Against what its workload expects.
+    pub as_expected: Option<bool>,
+    /// What the checks found, by name.
+    pub checks: BTreeMap<String, Found>,
+    /// Grants in the load.
+    pub grants: u64,
+    /// Releases answered ok in the load.
+    pub cycles: u64,
+    /// Length of the load, s.
+    pub load_s: f64,
+    /// Time in which the lock was wanted and not held, in gaps that are no hand-over, s.
+    pub unavailable_s: f64,
+    /// The longest gap, s.
+    pub longest_gap_s: f64,
+    /// Accepted writes that were overwritten unread.
+    pub lost_updates: u64,
+    /// Reads and writes refused because of an old token.
+    pub refused: u64,
+    /// Jain's index over workers' grants.
+    pub fairness: f64,
+    /// The longest time that a holder went on past its lease, among the findings that the verdict keeps, s.
+    pub zombie_s: f64,
+    /// Median wait for the lock, ms.
+    pub wait_p50_ms: f64,
+    /// 99th percentile of it, ms.
+    pub wait_p99_ms: f64,
+}
+
+/// What one check found in one run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Found {
+    /// Violated or not; none: the run does not hold enough to say.
+    pub violated: Option<bool>,
+    /// Number of incidents.
+    pub incidents: u64,
+}
+
+impl System {
+    /// Takes one run in.
+    ///
+    /// # Errors
+    /// When its history cannot be read.
+    pub fn take(&mut self, s: &Summary) -> Result<(), ReportError> {
+        let measured = measure::measure(&s.dir)?;
+        if self.episodes.is_empty() {
+            let run = super::suite::Run::of(s, None);
+            self.lock = run.lock;
+            self.servers = run.servers;
+            self.fence.clone_from(&s.setup.fence);
+        }
+        self.episodes.push(Episode::of(s, &measured));
+        self.histograms.merge(&s.histograms);
+        self.latency = Phase::ALL
+            .into_iter()
+            .filter_map(|phase| {
+                let waits = self.histograms.get(Measure::AcquireWait, phase)?;
+                Some(Waits {
+                    phase,
+                    figures: waits.figures(),
+                })
+            })
+            .collect();
+        Ok(())
+    }
+}
+
+impl Episode {
+    fn of(s: &Summary, m: &Measured) -> Self {
+        let found = |c: &fencepost_checker::CheckResult| Found {
+            violated: match c.outcome {
+                Outcome::Valid => Some(false),
+                Outcome::Violated => Some(true),
+                Outcome::Unknown => None,
+            },
+            incidents: c.incidents,
+        };
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        let wait = s.over_all(Measure::AcquireWait);
+        Self {
+            seed: s.setup.seed,
+            dir: s.dir.clone(),
+            as_expected: match s.verdict.outcome {
+                Outcome::Valid => Some(true),
+                Outcome::Violated => Some(false),
+                Outcome::Unknown => None,
+            },
+            checks: s
+                .verdict
+                .checks
+                .iter()
+                .map(|c| (c.name.clone(), found(c)))
+                .collect(),
+            grants: m.grants,
+            cycles: m.cycles,
+            load_s: seconds(s.load_ns),
+            unavailable_s: seconds(m.outage_ns),
+            longest_gap_s: seconds(m.longest_gap_ns),
+            lost_updates: m.lost_updates,
+            refused: m.refused,
+            fairness: m.fairness,
+            zombie_s: seconds(zombie(s)),
+            wait_p50_ms: wait.map_or(0.0, |w| w.p50.ms),
+            wait_p99_ms: wait.map_or(0.0, |w| w.p99.ms),
+        }
+    }
+}
+
+/// How long a holder went on past its lease at most, ns.
+fn zombie(s: &Summary) -> u64 {
+    let overruns = s.verdict.check("overrun").map(|c| c.findings.iter());
+    overruns
+        .into_iter()
+        .flatten()
+        .flat_map(|f| &f.sections)
+        .filter_map(|s| Some(s.belief_end?.saturating_sub(s.promise_end?)))
+        .max()
+        .unwrap_or_default()
+}
+
+impl Comparison {
+    /// Whether each system has an episode for each seed, in which every fault was proved.
+    pub fn whole(&self) -> bool {
+        let full = |s: &System| s.episodes.len() as u64 == self.planned && s.not_run.is_empty();
+        self.cut.is_none() && !self.systems.is_empty() && self.systems.iter().all(full)
+    }
+
+    /// What keeps it from being whole, one line each.
+    pub fn lacks(&self) -> Vec<String> {
+        let mut lines: Vec<String> = self
+            .cut
+            .iter()
+            .map(|why| format!("ended early: {why}"))
+            .collect();
+        for s in &self.systems {
+            if let Some(first) = s.not_run.first() {
+                lines.push(format!(
+                    "{}: {} of {} episodes not run, the first: {}",
+                    s.label,
+                    s.not_run.len(),
+                    self.planned,
+                    first.why
+                ));
+            }
+            let unproved = s.episodes.iter().filter(|e| unproved(e)).count();
+            if unproved > 0 {
+                lines.push(format!(
+                    "{}: in {unproved} of {} episodes a fault was not proved to bite or to be healed; they count all the same",
+                    s.label,
+                    s.episodes.len()
+                ));
+            }
+        }
+        lines
+    }
+}
+
+fn unproved(e: &Episode) -> bool {
+    e.checks
+        .get("coverage")
+        .is_some_and(|c| c.violated != Some(false))
+}

@@ -1,0 +1,209 @@
+//! `fencepost adapter check` on the adapter of PROTOCOL.md, on the adapters that are set up, and on hostile ones.
+//!
+//! An adapter whose library is not in the cache says so and is skipped; where `FENCEPOST_REQUIRE_ADAPTERS` names its
+//! language, that fails.
+mod harness;
+
+use harness::{fencepost, remark};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// What the check said: exit code, rule → (grade, what was seen), and the words on stderr.
+struct Checked {
+    code: i32,
+    rules: BTreeMap<String, (String, String)>,
+    words: String,
+}
+
+impl Checked {
+    fn grade(&self, rule: &str) -> &str {
+        &self.rules[rule].0
+    }
+
+    fn seen(&self, rule: &str) -> &str {
+        &self.rules[rule].1
+    }
+
+    fn bad(&self) -> Vec<String> {
+        let bad = |grade: &str| grade == "wrong" || grade == "not tried";
+        let all = self.rules.iter().filter(|(_, (grade, _))| bad(grade));
+        all.map(|(rule, (grade, seen))| format!("{rule}: {grade}: {seen}"))
+            .collect()
+    }
+}
+
+fn check(flags: &[&str], adapter: &[&str]) -> Checked {
+    let mut command: Command = fencepost();
+    command.args(["adapter", "check", "--json", "--backend", "local"]);
+    command.args(flags).arg("--").args(adapter);
+    let out = command.output().expect("fencepost runs");
+    let text = String::from_utf8(out.stdout).expect("stdout is text");
+    let rules = text.lines().map(|line| {
+        let line: serde_json::Value = serde_json::from_str(line).expect("a JSON object a line");
+        let field = |name: &str| line[name].as_str().expect("a text").to_owned();
+        assert!(!field("page").is_empty(), "each rule has its place");
+        (field("rule"), (field("grade"), field("seen")))
+    });
+    Checked {
+        code: out.status.code().unwrap_or(-1),
+        rules: rules.collect(),
+        words: String::from_utf8_lossy(&out.stderr).into_owned(),
+    }
+}
+
+#[test]
+fn the_adapter_of_the_protocol_page_passes() {
+    let checked = check(&[], &["python3", "adapters/example.py"]);
+    assert_eq!(checked.bad(), [""; 0], "{}", checked.words);
+    assert_eq!(checked.code, 0, "{}", checked.words);
+    let rules = fencepost::client::conformance::RULES;
+    assert_eq!(checked.rules.len(), rules.len(), "each rule has its line");
+    // It serves one request at a time and cannot extend: told, and not held against it.
+    assert_eq!(checked.grade("concurrency"), "note");
+    assert_eq!(checked.grade("extend"), "note");
+    assert_eq!(checked.grade("owner"), "ok");
+    assert_eq!(checked.grade("server-hangs"), "ok");
+}
+
+/// Each way to break the protocol, the rule that tells it, and a part of what is said.
+const HOSTILE: &[(&str, &str, &str)] = &[
+    ("refuse", "handshake", "no\\nservers"),
+    ("no-handshake", "handshake", "deadline"),
+    ("bad-handshake", "handshake", "bad-answer"),
+    ("die-early", "handshake", "client-died"),
+    ("silent", "acquire", "no answer to `acquire`"),
+    ("not-json", "output", "no answer ("),
+    ("wrong-id", "output", "which is not open"),
+    ("wrong-shape", "acquire", "bad-answer"),
+    ("wrong-type", "acquire", "bad-answer"),
+    ("huge-number", "acquire", "bad-answer"),
+    ("false-fail", "acquire", "timeout"),
+    ("own-code", "acquire", "x?yx?y"),
+    ("die", "acquire", "exit status: 3"),
+    ("babble", "acquire", "SIGKILL"),
+    ("long-line", "output", "longer than 1 MiB"),
+    ("stderr", "output", "more than 4 MiB"),
+    ("close-stdout", "acquire", "ended at `acquire`"),
+    ("close-stdin", "output", "closed its standard input"),
+    ("fork", "workers", "ended at"),
+    ("lost", "output", "`lost` without worker"),
+];
+
+#[test]
+fn a_hostile_adapter_never_hangs_the_check_and_is_named() {
+    // Four at a time: most of it is waiting for limits.
+    for four in HOSTILE.chunks(4) {
+        std::thread::scope(|scope| {
+            for &(mode, rule, part) in four {
+                scope.spawn(move || hostile(mode, rule, part));
+            }
+        });
+    }
+}
+
+fn hostile(mode: &str, rule: &str, part: &str) {
+    let began = Instant::now();
+    let adapter = ["python3", "tests/hostile/adapter.py", mode];
+    let checked = check(&["--start-limit", "2s"], &adapter);
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(90), "{mode} took {took:?}");
+    let told = checked.seen(rule);
+    let all = checked.bad();
+    assert!(
+        told.contains(part),
+        "{mode}: {told:?} lacks {part:?}: {all:?}"
+    );
+    assert_ne!(checked.grade(rule), "ok", "{mode}: {told}");
+    let code = if rule == "handshake" { 64 } else { 1 };
+    assert_eq!(checked.code, code, "{mode}: {}", checked.words);
+}
+
+#[test]
+fn wrong_flags_are_the_users() {
+    for words in [
+        &["adapter"][..],
+        &["adapter", "check"],
+        &["adapter", "check", "--option", "novalue", "--", "true"],
+        &["adapter", "check", "--nodes", "0", "--", "true"],
+    ] {
+        let said = harness::say(words);
+        assert_eq!((said.code, &*said.stdout), (64, ""), "{words:?}");
+    }
+    let missing = check(&[], &["/no/such/program"]);
+    assert_eq!(missing.code, 64, "{}", missing.words);
+    assert!(missing.seen("handshake").contains("cannot start"));
+}
+
+/// Language, the folder or file in the cache that shows that it is set up, servers, command.
+const SET_UP: &[(&str, &str, &str, &[&str])] = &[
+    (
+        "python",
+        "redis_py-8.1.0",
+        "1",
+        &["python3", "adapters/python/redis_py.py"],
+    ),
+    (
+        "python",
+        "redlock_py-1.0.8",
+        "3",
+        &["python3", "adapters/python/redlock_py.py"],
+    ),
+    (
+        "node",
+        "redlock-5.0.0-beta.2",
+        "3",
+        &["node", "adapters/node/redlock.js"],
+    ),
+    ("go", "redsync-4.13.0", "3", &["adapters/go/run", "redsync"]),
+    (
+        "java",
+        "redisson-3.50.0",
+        "1",
+        &["adapters/java/run", "redisson"],
+    ),
+];
+
+#[test]
+fn an_adapter_of_each_language_passes_where_it_is_set_up() {
+    for (language, folder, nodes, command) in SET_UP {
+        if !cache().join(language).join(folder).exists() {
+            let required = std::env::var("FENCEPOST_REQUIRE_ADAPTERS").unwrap_or_default();
+            let skipped = format!("{language}: skipped, adapters/setup {language} was not run");
+            assert!(!required.split(' ').any(|l| l == *language), "{skipped}");
+            remark(&skipped);
+            continue;
+        }
+        let env = ["--env", "XDG_CACHE_HOME", "--env", "FENCEPOST_ADAPTERS"];
+        let flags = [&["--nodes", nodes][..], &env].concat();
+        let checked = check(&flags, command);
+        assert_eq!(checked.bad(), [""; 0], "{command:?}\n{}", checked.words);
+        assert_eq!(checked.code, 0, "{command:?}");
+    }
+}
+
+/// As adapters/setup finds it.
+fn cache() -> PathBuf {
+    let var = |name| std::env::var_os(name).filter(|v| !v.is_empty());
+    var("FENCEPOST_ADAPTERS").map_or_else(
+        || {
+            let home = || PathBuf::from(var("HOME").unwrap_or_default()).join(".cache");
+            let base = var("XDG_CACHE_HOME").map_or_else(home, PathBuf::from);
+            base.join("fencepost/adapters")
+        },
+        PathBuf::from,
+    )
+}
+
+#[test]
+fn a_library_that_is_not_set_up_says_so() {
+    let command = ["python3", "adapters/python/redis_py.py", "--version", "0.0"];
+    let checked = check(&[], &command);
+    assert_eq!(checked.code, 64);
+    assert!(
+        checked.seen("handshake").contains("adapters/setup python"),
+        "{}",
+        checked.seen("handshake")
+    );
+}

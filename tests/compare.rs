@@ -1,0 +1,140 @@
+//! `fencepost compare` as users meet it, on processes of this machine: equals do not differ, others do, and every format
+//! says the same.
+mod harness;
+
+use harness::{alone, say};
+use serde_json::Value;
+use std::path::Path;
+
+/// Its holder is paused past its lease, once in a run; what the resource does then is the difference.
+const PAUSED: &str = "# paused.toml: a holder paused past its lease\n\
+    lock = { name = \"set-nx-lua\", ttl = \"500ms\", retry = \"5ms\" }\n\
+    load = { clients = 2, work = { fixed = \"20ms\" }, think = \"10ms\", for = \"1500ms\", tail = \"1600ms\" }\n\
+    [expect]\noverrun = \"any\"\neffects = \"any\"\n\
+    [[fault]]\nkind = \"client-pause\"\ntarget = \"holder\"\n\
+    on = { op = \"acquire\", result = \"ok\", nth = 5 }\nfor = \"800ms\"\n";
+
+fn json(path: &Path) -> Value {
+    let text = std::fs::read_to_string(path).expect("a file");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+#[test]
+fn systems_meet_the_same_and_are_told_side_by_side() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().expect("temp folder");
+    let file = dir.path().join("paused.toml");
+    std::fs::write(&file, PAUSED).expect("a workload");
+    let (file, results) = (file.display().to_string(), dir.path().join("r"));
+    let said = say(&[
+        "compare",
+        &file,
+        "--fencing",
+        "none,first-access",
+        "--aa",
+        "--episodes",
+        "3",
+        "--seed",
+        "5",
+        "--backend",
+        "local",
+        "--results",
+        &results.display().to_string(),
+        "--csv",
+    ]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let first = said.stderr.lines().next().unwrap_or_default();
+    assert!(first.contains("3 systems, 3 episodes, about "), "{first}");
+    let folder = std::fs::read_dir(results.join("campaigns"))
+        .expect("campaigns")
+        .flatten()
+        .next();
+    let folder = folder.expect("a campaign").path();
+    let all = json(&folder.join("compare.json"));
+    let systems = all["systems"].as_array().expect("systems");
+    let labels: Vec<&str> = systems
+        .iter()
+        .map(|s| s["label"].as_str().expect("a label"))
+        .collect();
+    assert_eq!(
+        labels,
+        ["fence none", "fence none (A/A)", "fence first-access"]
+    );
+    for s in systems {
+        let episodes = s["episodes"].as_array().expect("episodes");
+        let mut seeds: Vec<u64> = episodes
+            .iter()
+            .map(|e| e["seed"].as_u64().expect("a seed"))
+            .collect();
+        seeds.sort_unstable();
+        assert_eq!(seeds, [5, 6, 7], "each system meets the same seeds");
+        for e in episodes {
+            assert_eq!(e["checks"]["overrun"]["violated"], true, "{e}");
+            assert!(e["zombie_s"].as_f64().expect("s") > 0.2, "{e}");
+            assert!(e["wait_p50_ms"].as_f64().expect("ms") > 1.0, "{e}");
+        }
+    }
+    damage(&all, &said.stdout);
+    let summary = std::fs::read_to_string(folder.join("summary.md")).expect("summary.md");
+    assert!(
+        summary.contains("3 of 3 \\(29–100 %\\)") && summary.contains("0 of 3 \\(at most 63 %\\)"),
+        "{summary}"
+    );
+    let page = std::fs::read_to_string(folder.join("index.html")).expect("index.html");
+    let href = page
+        .split("href=\"")
+        .nth(1)
+        .and_then(|h| h.split('"').next());
+    let href = href.expect("a link");
+    assert!(folder.join(href).is_file(), "{href} leads nowhere");
+}
+
+/// Without a fence the paused holder's write goes through; with one it is refused.
+fn damage(all: &Value, csv: &str) {
+    let sum = |n: usize, key: &str| -> u64 {
+        let episodes = all["systems"][n]["episodes"].as_array().expect("episodes");
+        episodes
+            .iter()
+            .map(|e| e[key].as_u64().expect("a number"))
+            .sum()
+    };
+    assert_eq!((sum(0, "refused"), sum(2, "lost_updates")), (0, 0));
+    assert!(
+        sum(0, "lost_updates") >= 3 && sum(2, "refused") >= 3,
+        "{all}"
+    );
+    assert!(
+        csv.starts_with("exposure,system,measure,value,low,high,episodes\n"),
+        "{csv}"
+    );
+    assert!(
+        csv.contains("\"effects: share of episodes\",1,0.29"),
+        "{csv}"
+    );
+}
+
+#[test]
+fn mistakes_are_told_before_anything_is_started() {
+    say(&["compare", "workloads/lua-plain.toml"]).refused(64, &["one system is no comparison"]);
+    say(&[
+        "compare",
+        "workloads/no-such.toml",
+        "workloads/lua-plain.toml",
+    ])
+    .refused(64, &["no such file"]);
+    say(&[
+        "compare",
+        "workloads/lua-plain.toml",
+        "--fencing",
+        "perhaps,never",
+    ])
+    .refused(64, &["perhaps", "never"]);
+    say(&[
+        "compare",
+        "workloads/lua-plain.toml",
+        "--aa",
+        "--budget",
+        "soon",
+    ])
+    .refused(64, &["soon"]);
+}

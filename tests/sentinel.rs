@@ -1,0 +1,68 @@
+//! Topology `sentinel` on real servers: what the quick workloads of the matrix find, and what a finding then says.
+mod harness;
+
+use fencepost_checker::{Blame, Outcome, Verdict};
+use harness::{Ran, alone, backend, docker_answers, run, skipped};
+
+/// Runs a workload of the matrix and demands that it came out as it states; once more where the machine stood still.
+fn as_stated(name: &str, backend: &str) -> Verdict {
+    let _alone = alone();
+    let file = format!("matrix/{name}--sentinel");
+    let mut ran = run(&file, backend, &["--seed", "11"]);
+    if ran.code == 2 {
+        ran = run(&file, backend, &["--seed", "12"]);
+    }
+    assert_eq!(ran.code, 0, "{name}\n{}\n{}", ran.stdout, ran.stderr);
+    Ran::verdict(&ran.folders().pop().expect("a results folder"))
+}
+
+/// The links between servers can be told apart on containers only.
+fn on_docker(name: &str) -> Option<Verdict> {
+    if !docker_answers() {
+        skipped(name);
+        return None;
+    }
+    Some(as_stated(name, "docker"))
+}
+
+#[test]
+fn a_grant_that_was_not_replicated_is_lost_with_its_primary_and_the_finding_says_so() {
+    let Some(verdict) = on_docker("fencing-after-failover") else {
+        return;
+    };
+    let service = verdict.check("service").expect("service is judged");
+    let first = &service.findings[0];
+    assert_eq!(first.blame, Blame::Service);
+    for part in ["was promoted between", "without A's key", "and granted B"] {
+        assert!(first.sentence.contains(part), "{}", first.sentence);
+    }
+    let fencing = verdict.check("fencing").expect("fencing is judged");
+    assert_eq!(fencing.outcome, Outcome::Violated);
+    assert!(
+        fencing.findings[0].sentence.contains("promoted by"),
+        "{}",
+        fencing.findings[0].sentence
+    );
+}
+
+#[test]
+fn a_grant_that_waits_for_the_one_replica_survives() {
+    on_docker("primary-killed-wait-1");
+}
+
+#[test]
+fn a_primary_that_is_cut_off_keeps_granting() {
+    as_stated("primary-cut-off", backend("primary-cut-off"));
+}
+
+#[test]
+fn a_planned_failover_leaves_two_primaries_that_grant() {
+    let name = "planned-failover";
+    let verdict = as_stated(name, backend(name));
+    let service = verdict.check("service").expect("service is judged");
+    assert!(
+        service.findings.iter().all(|f| f.blame == Blame::Service),
+        "{:?}",
+        service.findings
+    );
+}
