@@ -74,14 +74,13 @@ impl Scan {
         self.lines += u64::from(b == b'\n');
         let between = self.length == 0;
         match (self.inside, b) {
-            (Inside::Comment, b'\n') => self.inside = Inside::Form,
+            (Inside::Comment, b'\n') | (Inside::Character, _) | (Inside::Text, b'"') => {
+                self.inside = Inside::Form;
+            }
             (Inside::Comment, _) => return,
-            (Inside::Escape, _) => self.inside = Inside::Text,
-            (Inside::Character, _) | (Inside::Text, b'"') => self.inside = Inside::Form,
+            (Inside::Escape, _) | (Inside::Form, b'"') => self.inside = Inside::Text,
             (Inside::Text, b'\\') => self.inside = Inside::Escape,
-            (Inside::Text, _) => {}
             (Inside::Form, b';') => self.inside = Inside::Comment,
-            (Inside::Form, b'"') => self.inside = Inside::Text,
             (Inside::Form, b'\\') => self.inside = Inside::Character,
             (Inside::Form, b'[' | b'(') if self.base.is_none() => {
                 (self.base, self.depth) = (Some(1), 1);
@@ -95,7 +94,7 @@ impl Scan {
                     return;
                 }
             }
-            (Inside::Form, _) => {}
+            (Inside::Form | Inside::Text, _) => {}
         }
         let gap = b.is_ascii_whitespace() || b == b',' || self.inside == Inside::Comment;
         if gap && self.depth <= self.base.unwrap_or(0) && self.inside != Inside::Text {
