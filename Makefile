@@ -7,11 +7,13 @@ CARGO ?= cargo
 FENCEPOST := target/debug/fencepost
 DEMO ?= workloads/single-vs-redlock.toml
 SEEDS ?= 1
+EPISODES ?= 20
+COMPARED ?= $(wildcard workloads/compare/*.toml)
 
-.PHONY: help setup images build demo test bench speed fuzz soak matrix fmt lint clean
+.PHONY: help setup images build demo test bench speed fuzz soak matrix threshold comparison results predict fmt lint clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## packages, a Docker engine, Toxiproxy, the images
 	@docker/setup.sh
@@ -40,11 +42,25 @@ speed: ## the checker alone, beside Porcupine on the same history
 fuzz: ## the checker's readers against libFuzzer, ten minutes each format
 	@scripts/fuzz.sh
 
+threshold: build ## how far a server's clock must step for Redlock to break, against the formula (2 minutes)
+	FENCEPOST_THRESHOLD=1 $(CARGO) test --locked --test clock_threshold -- --nocapture
+
 soak: build ## each promised outcome twenty times, on containers, without retries
 	@scripts/soak.sh
 
 matrix: build ## every fault on every topology, SEEDS times each; says first how long that takes
-	@$(FENCEPOST) suite workloads/matrix --repeat $(SEEDS) --seed 1
+	@$(FENCEPOST) suite workloads/matrix --repeat $(SEEDS) --seed 1 --results results/matrix
+
+comparison: build ## the systems side by side, EPISODES times each, with A/A beside; EPISODES=20 takes about half an hour
+	@$(FENCEPOST) compare $(COMPARED) --episodes $(EPISODES) --seed 1 --aa --exposure both --results results/compare
+
+results: build ## docs/results.md, from what `make comparison` and `make matrix` left behind
+	@mkdir -p docs
+	@{ cat docs/results.head.md; $(FENCEPOST) merge results/compare results/matrix --markdown --unknown warn; } > docs/results.md.new
+	@mv docs/results.md.new docs/results.md
+
+predict: build ## `predict` against experiments on a grid of leases, work times and pauses; about six minutes
+	@FENCEPOST_GRID=1 $(CARGO) test --locked --test predict -- --nocapture
 
 fmt: ## format
 	$(CARGO) fmt --all

@@ -15,6 +15,7 @@
 //! | [`cluster`] | nodes and topologies on Docker or local processes, Toxiproxy in front of each link |
 //! | [`observe`] | server-side evidence; the hiccup meter |
 //! | [`fault`] | each fault: inject, prove that it bit, heal, prove that it healed |
+//! | [`tap`] | the proxy that reads RESP and holds, loses or changes single messages |
 //! | [`run`] | the driver, the recorder, the protected resource |
 //! | [`campaign`] | many runs: repeat, suite, compare, shards |
 //! | [`report`] | the summary and one renderer a format |
@@ -31,3 +32,4 @@ pub mod record;
 pub mod report;
 pub mod resp;
 pub mod run;
+pub mod tap;

@@ -207,6 +207,48 @@ fn an_engine_that_does_not_answer() {
     }
 }
 
+/// A Toxiproxy that finds each port taken in the moment between looking and listening: a program that was faster
+/// listens there, and the real one is then started beside it.
+#[test]
+fn a_port_that_is_in_use() {
+    let _alone = alone();
+    let desk = Desk::new();
+    let real = fencepost::cluster::find_toxiproxy().expect("toxiproxy-server is here");
+    let faster = format!(
+        "#!/usr/bin/env python3\n\
+         import os, socket, sys\n\
+         s = socket.create_server((\"127.0.0.1\", int(sys.argv[sys.argv.index(\"-port\") + 1])))\n\
+         s.set_inheritable(True)\n\
+         os.execv({real:?}, [{real:?}, *sys.argv[1:]])\n",
+        real = real.display().to_string()
+    );
+    let faster = desk.file("toxiproxy-server", faster);
+    let program = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&faster, program).expect("it can be run");
+    let (file, results) = (desk.file("w.toml", WORKLOAD), desk.path("results"));
+    let words = ["run", &file, "--backend", "local", "--results", &results];
+    let said = say_with(&words, &[("FENCEPOST_TOXIPROXY", &faster)]);
+    said.refused(69, &["toxiproxy found no free port", "in use", "ss -ltnp"]);
+}
+
+#[test]
+fn a_stdout_that_takes_nothing() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
+    let out = fencepost()
+        .args(["check", "checker/tests/golden/clean.jsonl"])
+        .stdout(full.expect("/dev/full is there"))
+        .output()
+        .expect("fencepost runs");
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(69), "{said}");
+    assert_eq!(
+        said.matches("error: cannot write to stdout").count(),
+        1,
+        "{said}"
+    );
+    assert!(said.contains("hint: is the disk full?"), "{said}");
+}
+
 #[test]
 fn an_image_that_is_not_here_is_not_pulled() {
     if !docker_answers() {
@@ -351,10 +393,12 @@ fn a_run_that_was_killed_leaves_a_history_that_is_not_valid() {
         .spawn()
         .expect("it starts");
     let stderr = run.stderr.take().expect("a pipe");
-    // The first line of progress comes when the load has gone on for some seconds.
+    // The first line of progress comes when the load has gone on for some seconds. On a pipe nothing moves: each word
+    // is a line, without control characters.
     let told = std::io::BufReader::new(stderr)
         .lines()
         .map_while(Result::ok)
+        .inspect(|l| assert!(!l.contains(char::is_control), "{l:?}"))
         .find(|l| l.starts_with("load: "));
     run.kill().expect("SIGKILL");
     run.wait().expect("it ended");

@@ -10,7 +10,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 const COMMANDS: &[&str] = &[
-    "run", "suite", "compare", "merge", "check", "doctor", "clean", "adapter", "list", "schema",
+    "run", "suite", "compare", "merge", "predict", "check", "doctor", "clean", "adapter", "list",
+    "schema",
 ];
 
 fn golden(name: &str) -> String {

@@ -78,6 +78,7 @@ fn programs_that_do_not_start() {
             name: "c1".into(),
             argv,
             env: Vec::new(),
+            variables: Vec::new(),
             log: dir.path().join(log),
             dir: root(),
         };
@@ -210,7 +211,12 @@ fn babbling_is_bounded_and_ends_in_a_kill() {
             let mut c = ready(mode).await;
             assert_eq!(code(&c).await, doubt("client-died"));
             c.misbehaves("babbled 16 MiB").await;
-            assert!(c.died().await.contains("SIGKILL"));
+            let died = c.died().await;
+            assert!(
+                died.contains("killed by the harness for its babble"),
+                "{died}"
+            );
+            assert!(died.contains("SIGKILL"), "{died}");
             let grown = resident_kib().saturating_sub(before);
             assert!(grown < 16 << 10, "{mode}: {grown} KiB more memory");
         }

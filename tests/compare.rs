@@ -87,6 +87,10 @@ fn systems_meet_the_same_and_are_told_side_by_side() {
         .and_then(|h| h.split('"').next());
     let href = href.expect("a link");
     assert!(folder.join(href).is_file(), "{href} leads nowhere");
+    // From the folders alone, for a page of results: the comparison, and none of its runs as workloads.
+    let merged = say(&["merge", &results.display().to_string(), "--markdown"]);
+    assert_eq!(merged.code, 0, "{}", merged.stderr);
+    assert_eq!(merged.stdout, summary);
 }
 
 /// Without a fence the paused holder's write goes through; with one it is refused.

@@ -1,7 +1,7 @@
 //! However `fencepost run` ends, nothing of it is left: containers, networks, processes, the scratch folder.
 //!
-//! Owns the four ends (success, failure, Ctrl-C, `kill -9`, the last two while a client is stopped) on both backends,
-//! and looking for remains from outside: labels, `/proc`. It looks only at what its own run made, told by the run's id.
+//! Owns the ends (success, failure, Ctrl-C, a closed terminal, `kill -9`, a killed reaper, most of them while a client is
+//! stopped) on both backends, and looking for remains from outside: labels, `/proc`. It looks only at what its own run made, told by the run's id.
 mod harness;
 
 use harness::{alone, docker_answers, fencepost};
@@ -26,7 +26,7 @@ struct Run {
     /// Pid and start time of every process seen below it or in its containers.
     processes: BTreeMap<i32, u64>,
     containers: Vec<String>,
-    _results: tempfile::TempDir,
+    results: tempfile::TempDir,
 }
 
 /// One process, as /proc/<pid>/stat has it.
@@ -44,7 +44,7 @@ impl Run {
             .arg(results.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
+            .stderr(std::fs::File::create(results.path().join("stderr")).expect("a file"))
             // A group of its own, as a shell makes one for each job.
             .process_group(0)
             .spawn()
@@ -54,7 +54,7 @@ impl Run {
             id: String::new(),
             processes: BTreeMap::new(),
             containers: Vec::new(),
-            _results: results,
+            results,
         };
         // The reaper is the first that it starts, and has the run's id on its command line.
         run.until("a reaper", |run| {
@@ -65,6 +65,15 @@ impl Run {
                 .map(|id| run.id = id)
         });
         run
+    }
+
+    /// The reaper that lives.
+    fn reaper(&mut self) -> Option<i32> {
+        self.look();
+        let all = every_process();
+        let lives = |pid: &&i32| all.get(pid).is_some_and(|stat| stat.state != 'Z');
+        let mut pids = self.processes.keys().filter(lives);
+        pids.find(|pid| reaper_of(**pid).is_some()).copied()
     }
 
     fn pid(&self) -> i32 {
@@ -281,9 +290,32 @@ fn after_a_signal(backend: &str, signal: Signal) {
         assert_eq!(run.code(), Some(130));
     } else {
         kill(Pid::from_raw(run.pid()), signal).expect("signalled");
-        assert_eq!(run.code(), None, "killed");
+        let code = (signal == Signal::SIGHUP).then_some(129);
+        assert_eq!(run.code(), code, "none: killed");
     }
     run.nothing_is_left(&format!("{backend}, {signal}"), since);
+}
+
+/// Somebody kills the reaper, and later the harness: another reaper has taken the first one's place.
+fn after_the_reaper_was_killed(backend: &str) {
+    let _alone = alone();
+    let mut run = Run::start(WORKLOAD, backend);
+    run.until_a_client_is_stopped();
+    run.look_at_containers();
+    let first = run.reaper().expect("a reaper lives");
+    kill(Pid::from_raw(first), Signal::SIGKILL).expect("signalled");
+    run.until("another reaper", |run| {
+        run.reaper().filter(|pid| *pid != first).map(|_| ())
+    });
+    let said = run.results.path().join("stderr");
+    run.until("a word about it", |_| {
+        let said = std::fs::read_to_string(&said).ok()?;
+        (said.matches("another one has taken its place").count() == 1).then_some(())
+    });
+    let since = Instant::now();
+    kill(Pid::from_raw(run.pid()), Signal::SIGKILL).expect("signalled");
+    assert_eq!(run.code(), None, "killed");
+    run.nothing_is_left(&format!("{backend}, both killed"), since);
 }
 
 macro_rules! ends {
@@ -308,4 +340,6 @@ ends! {
     nothing_is_left_after_failure: after_failure;
     nothing_is_left_after_ctrl_c_in_a_pause: |b| after_a_signal(b, Signal::SIGINT);
     nothing_is_left_after_kill_9_in_a_pause: |b| after_a_signal(b, Signal::SIGKILL);
+    nothing_is_left_after_a_hang_up_in_a_pause: |b| after_a_signal(b, Signal::SIGHUP);
+    nothing_is_left_after_the_reaper_was_killed_too: after_the_reaper_was_killed;
 }

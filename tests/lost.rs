@@ -1,4 +1,5 @@
-//! What a run loses by no fault of its own must not pass for valid: a client that goes silent, a server that is gone.
+//! What a run loses by no fault of its own must not pass for valid: a client that goes silent, a server or Toxiproxy that
+//! is gone.
 mod harness;
 
 use std::path::Path;
@@ -64,6 +65,30 @@ fn a_server_that_is_killed_from_outside_makes_the_run_unknown() {
     let said = String::from_utf8_lossy(&out.stderr);
     assert!(text.contains("n1 was down at"), "{text}\n{said}");
     assert_ne!(out.status.code(), Some(0), "{text}");
+}
+
+#[test]
+fn a_toxiproxy_that_is_killed_from_outside_is_named_and_the_run_is_unknown() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = workload(&dir, r#"name = "set-nx-lua""#);
+    let driver = harness::fencepost()
+        .args(["run", &file, "--backend", "local", "--results"])
+        .arg(dir.path().join("results"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("fencepost runs");
+    // The kernel keeps 15 characters of a name.
+    let proxy = child_of(driver.id(), "toxiproxy-serve");
+    wait(|| granted(&dir.path().join("results/lost")));
+    let killed = Command::new("kill").args(["-9", &proxy]).status();
+    assert!(killed.expect("kill runs").success());
+    let out = driver.wait_with_output().expect("it ends");
+    let text = String::from_utf8_lossy(&out.stdout);
+    let said = String::from_utf8_lossy(&out.stderr);
+    let lost = "Toxiproxy gave no answer when the faults had ended";
+    assert!(text.contains(lost), "{text}\n{said}");
+    assert_eq!(out.status.code(), Some(2), "{text}\n{said}");
 }
 
 /// Says that some run below `results` is well inside its load: a client was granted the lock.

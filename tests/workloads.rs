@@ -69,6 +69,7 @@ workloads! {
     redlock_plain: "redlock-plain";
     redlock_thin_restart_empty: "redlock-thin-restart-empty" => "service";
     redlock_thin_restart_kept: "redlock-thin-restart-kept";
+    message_lost_reply: "message-lost-reply";
     release_lost_reply: "release-lost-reply";
     resource_delay: "resource-delay" => "overrun";
     resource_delay_fenced: "resource-delay-fenced" => "overrun";
@@ -79,6 +80,7 @@ workloads! {
     single_vs_redlock: "single-vs-redlock";
     slow_work_renew_off: "slow-work-renew-off" => "overrun";
     slow_work_renew_on: "slow-work-renew-on";
+    steps_plain_del: "steps-plain-del" => "ownership";
 }
 
 #[test]

@@ -213,7 +213,9 @@ impl Analysis {
         let holder = f.names.text(f.section(pair.a).client);
         if f.model().promises_notice && self.unforced.len() < PAIRS_MAX as usize {
             let since = f.section(pair.a).inv;
-            let forced = f.faults.active(since, pair.from).next().is_some();
+            // One message lost or refused forces nobody to go on without a word.
+            let mut active = f.faults.active(since, pair.from);
+            let forced = active.any(|w| w.kind != "message");
             if !forced && !f.faults.stalled_in(since, pair.from) {
                 self.unforced.push(pair);
             }
@@ -234,7 +236,7 @@ impl Analysis {
             if self.excluded.contains(i) || s.promise_end <= s.ret {
                 return false;
             }
-            let stays = f.servers.stays(s.key, s.owner);
+            let stays = f.servers.stays(s.key, s.owner, s.ret);
             let early = stays.iter().filter(|stay| {
                 stay.loss.is_some_and(|l| {
                     let e = f.servers.at(l.seen);
@@ -317,8 +319,19 @@ pub(crate) fn finding_on(
                 let end = w.healed.map_or("the end".to_owned(), seconds);
                 format!("{} {} ({} to {end})", w.kind, w.target, seconds(w.inject))
             })
+            .chain(stalls(f, from, at))
             .collect(),
     }
+}
+
+/// The machine's own stalls in `[from, at]`, beside the faults that were planned: none of them is the nemesis's doing.
+fn stalls(f: &Facts, from: Ns, at: Ns) -> impl Iterator<Item = String> + '_ {
+    let all = f.faults.stalls.iter();
+    let within = all.filter(move |(begin, end)| *begin <= at && *end >= from);
+    within.take(FAULTS_MAX).map(|(begin, end)| {
+        let (begin, end) = (seconds(*begin), seconds(*end));
+        format!("unplanned: the machine stood still ({begin} to {end})")
+    })
 }
 
 /// What was seen on the servers of the key in `[from, at]`: what concerns the sections' values (without sections:

@@ -40,6 +40,8 @@ pub(crate) enum Why {
     NotExtended { section: u32 },
     /// `section`'s own failed extension took the key away.
     OwnExtend { section: u32 },
+    /// `section`'s value is that of several attempts of its worker, and an earlier one's command removed it.
+    Reused { section: u32 },
     /// Nothing was seen that explains it.
     NoEvidence,
 }
@@ -79,8 +81,8 @@ pub(crate) fn cause(f: &Facts, a: u32, b: u32) -> Cause {
             return Cause::library(f, "truthful", s, why, None);
         }
     }
-    let of_a = f.servers.stays(sa.key, sa.owner);
-    let of_b = f.servers.stays(sb.key, sb.owner);
+    let of_a = f.servers.stays(sa.key, sa.owner, sa.ret);
+    let of_b = f.servers.stays(sb.key, sb.owner, sb.ret);
     if let Some(found) = promoted(f, (a, &of_a), (b, &of_b)) {
         return found;
     }
@@ -196,7 +198,7 @@ fn loss_cause(f: &Facts, victim: u32, next: u32, loss: Loss) -> Cause {
 fn expired_cause(f: &Facts, victim: u32, loss: Loss, service: Cause) -> Cause {
     let s = f.section(victim);
     let expired = f.servers.at(loss.seen);
-    let base = s.inv.saturating_add(usable(s.lease, f.model()));
+    let base = s.start.saturating_add(usable(s.lease, f.model()));
     if expired.at < base {
         return service;
     }
@@ -228,7 +230,7 @@ fn expired_cause(f: &Facts, victim: u32, loss: Loss, service: Cause) -> Cause {
 /// it was invoked, and the node shows something that can be the extension, or could not be seen.
 pub(crate) fn appliers(f: &Facts, e: &Extension) -> usize {
     let s = f.section(e.section);
-    let stays = f.servers.stays(s.key, s.owner);
+    let stays = f.servers.stays(s.key, s.owner, s.ret);
     let may = |node: Name| {
         let stay = stays.iter().find(|x| x.node == node);
         let loss = stay.and_then(|x| x.loss);
@@ -261,12 +263,24 @@ fn deleted_cause(f: &Facts, victim: u32, loss: Loss, service: Cause) -> Cause {
             culprits,
             ..service
         },
+        None if reused(f, victim) => {
+            let why = Why::Reused { section: victim };
+            Cause::library(f, "ownership", victim, why, Some(loss.seen))
+        }
         // A command of an outsider, or the clean-up of a failed try: no event tells.
         None => Cause {
             blame: Blame::Unknown,
             ..service
         },
     }
+}
+
+/// Whether a grant's value is that of other grants of the same worker too, and an earlier try of it in vain may have
+/// left a command under way: a command that compares values cannot tell such attempts apart.
+fn reused(f: &Facts, section: u32) -> bool {
+    let s = f.section(section);
+    let mine = |i: u32| f.section(i).same_owner(s);
+    s.retried && f.sharers(s.owner).is_some_and(|mut all| all.all(mine))
 }
 
 /// The blame of the clients of these sections: `c1`, or `c1 or c2`.
@@ -306,7 +320,7 @@ pub(crate) fn culprits(f: &Facts, seen: u32, victim: u32) -> Vec<u32> {
 /// Whether the release of `section` removed its own value from `node`, or may have, by another event than `seen`.
 fn removed_own(f: &Facts, section: u32, node: Name, seen: u32) -> bool {
     let s = f.section(section);
-    f.servers.stays(s.key, s.owner).iter().any(|stay| {
+    f.servers.stays(s.key, s.owner, s.ret).iter().any(|stay| {
         stay.node == node
             && stay.loss.is_some_and(|l| {
                 let del = f.servers.at(l.seen);
@@ -385,6 +399,13 @@ pub(crate) fn because(f: &Facts, cause: &Cause, label: impl Fn(u32) -> String) -
         Why::OwnExtend { section } => {
             let who = label(section);
             format!("{who}'s own extension deleted {who}'s key on {node} at {when}")
+        }
+        Why::Reused { section } => {
+            let who = label(section);
+            format!(
+                "{who}'s key was deleted on {node} at {when}, while nobody else's release was under way: {who}'s library \
+                 uses one value for several attempts, and a command of an earlier one cannot tell"
+            )
         }
         Why::Lost { victim, how } => lost_words(f, cause, victim, how, label),
     }

@@ -3,86 +3,19 @@
 //! Owns the pairing of invokes with their answers and the life of a hold. Must not know the checks. What does not
 //! fit together (an answer without an invoke) is counted, and makes the verdict unknown; it never stops the reading.
 mod driver;
-mod prune;
 
+use crate::crowd::{Crowds, Seat};
 use crate::event::{Event, EventType, Process};
-use crate::facts::{Facts, Ghost, Stranger, Tail, Tally, Try};
+use crate::facts::{Denied, Facts, Ghost, Stranger, Tail, Tally, Try, Vain};
 use crate::hash::Map;
 use crate::model::LockKind;
 use crate::mutant::{self, Mutant};
 use crate::names::Name;
+use crate::operation::{Hold, Op, Open, is_not_yours, no_quorum, says_held};
 use crate::section::{Ended, Extension, NEVER, NO_SECTION, Ns, Section};
-use prune::Pruner;
 
-/// Codes with which a library says that the lock is not, or no longer, its caller's.
-const NOT_YOURS: [&str; 5] = ["not-owner", "not-held", "lost", "expired", "not-locked"];
-
-/// Codes with which a library says that another holds the lock; any other failure of a try says nothing of that.
-const HELD: [&str; 3] = ["held", "locked", "lock-held"];
-
-/// The operations that are paired.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Op {
-    Acquire,
-    Release,
-    Extend,
-    Work,
-}
-
-impl Op {
-    fn parse(f: &str) -> Option<(Self, &'static str)> {
-        Some(match f {
-            "acquire" => (Self::Acquire, "acquire"),
-            "release" => (Self::Release, "release"),
-            "extend" => (Self::Extend, "extend"),
-            "work" => (Self::Work, "work"),
-            _ => return None,
-        })
-    }
-}
-
-/// An operation that waits for its answer.
-#[derive(Debug, Clone, Copy)]
-struct Open {
-    inv: Ns,
-    key: Name,
-    client: Name,
-    worker: u32,
-    ttl_ms: Option<u64>,
-    shared: bool,
-    /// The section that it belongs to, or the extension for `extend`.
-    subject: u32,
-}
-
-/// What one worker has to do with one key.
-#[derive(Debug, Clone, Copy)]
-struct Hold {
-    /// Its last section.
-    section: u32,
-    /// The invoke of the first acquire that ended in `info`: from then on, a release without a grant is clean-up.
-    doubt: Ns,
-    /// Acquires that were granted in the section (a reentrant lock), and releases begun that did not fail.
-    depth: u32,
-    undone: u32,
-}
-
-impl Hold {
-    const NONE: Self = Self {
-        section: NO_SECTION,
-        doubt: NEVER,
-        depth: 0,
-        undone: 0,
-    };
-}
-
-/// How many hold or try for a key now; only to see whether the lock was contended.
-#[derive(Debug, Clone, Copy, Default)]
-struct Crowd {
-    trying: u32,
-    holding: u32,
-}
-
-type Seat = (Name, u32, Name);
+/// Calls over their bound that are kept.
+const LATE_MAX: usize = 10_000;
 
 /// Reads events, in the order of the history.
 #[derive(Debug)]
@@ -90,15 +23,12 @@ pub(crate) struct Collector {
     pub facts: Facts,
     open: Map<(u64, Op), Open>,
     holds: Map<Seat, Hold>,
-    crowds: Map<Name, Crowd>,
+    crowds: Crowds,
     /// Clients that were seen, by number.
     clients: Vec<bool>,
-    /// Clients and keys, by number: their names stay.
-    known: Vec<bool>,
     /// Of each operation that occurred, by its number: its name, and what became of it.
     tallies: [(&'static str, Tally); 4],
     in_tail: bool,
-    pruner: Pruner,
 }
 
 impl Collector {
@@ -107,20 +37,17 @@ impl Collector {
             facts,
             open: Map::default(),
             holds: Map::default(),
-            crowds: Map::default(),
+            crowds: Crowds::default(),
             clients: Vec::new(),
-            known: Vec::new(),
             tallies: Default::default(),
             in_tail: false,
-            pruner: Pruner::default(),
         }
     }
 
     /// Takes the next event.
     pub(crate) fn push(&mut self, event: &Event<'_>) {
         self.facts.events += 1;
-        self.clock(event);
-        self.forget();
+        self.facts.last = self.facts.last.max(event.time);
         match &event.process {
             Process::Id(process) => self.operation(*process, event),
             Process::Named(name) => match name.as_ref() {
@@ -139,20 +66,23 @@ impl Collector {
                     }
                 }
                 "driver" => self.driver(event),
+                "tap" => {
+                    let f = &mut self.facts;
+                    f.command(event);
+                    if !f.wire.push(event, &mut f.names) {
+                        self.odd(event, "the tap has no such event");
+                    }
+                }
                 _ => self.odd(event, "no such process"),
             },
         }
     }
 
-    /// Looks for what it may forget after so many sections.
-    #[cfg(test)]
-    pub(crate) fn forget_after(&mut self, first: usize) {
-        self.pruner.first(first);
-    }
-
     /// All is read.
     pub(crate) fn finish(mut self) -> Facts {
         self.unanswered();
+        self.facts.waiting = self.crowds.finish();
+        self.facts.gaps = std::mem::take(&mut self.crowds.gaps);
         let tallies = self.tallies.into_iter().filter(|t| t.1.invoked > 0);
         self.facts.tallies.extend(tallies);
         self.facts.index();
@@ -167,49 +97,30 @@ impl Collector {
         });
     }
 
-    fn client_died(&mut self, client: Name, at: Ns) {
-        let sections = &mut self.facts.sections;
-        for (seat, hold) in &self.holds {
-            if seat.0 == client && hold.section != NO_SECTION {
-                let s = &mut sections[hold.section as usize];
-                if s.hold_end() > at {
-                    s.over = at;
-                    s.died = true;
-                    if let Some(crowd) = self.crowds.get_mut(&seat.2) {
-                        crowd.holding = crowd.holding.saturating_sub(1);
-                    }
-                }
-            }
-        }
-    }
-
     fn operation(&mut self, process: u64, event: &Event<'_>) {
         let client = match event.client.as_deref() {
             Some(c) => self.facts.names.number(c),
             None => self.facts.names.number(&format!("p{process}")),
         };
+        let at = client as usize;
+        if self.clients.len() <= at {
+            self.clients.resize(at + 1, false);
+        }
+        if !self.clients[at] {
+            self.clients[at] = true;
+            self.facts.clients += 1;
+        }
         let key = self
             .facts
             .names
             .number(event.key.as_deref().unwrap_or("lock"));
-        let most = client.max(key) as usize;
-        if self.known.len() <= most {
-            self.known.resize(most + 1, false);
-            self.clients.resize(most + 1, false);
-        }
-        if !self.clients[client as usize] {
-            self.clients[client as usize] = true;
-            self.facts.clients += 1;
-        }
-        self.known[client as usize] = true;
-        self.known[key as usize] = true;
         let seat = (client, event.worker.unwrap_or(0), key);
-        let Some((op, name)) = Op::parse(&event.f) else {
+        let Some(op) = Op::parse(&event.f) else {
             self.other(seat, event);
             return;
         };
         let (known, tally) = &mut self.tallies[op as usize];
-        *known = name;
+        *known = op.name();
         match event.kind {
             EventType::Invoke => tally.invoked += 1,
             EventType::Ok => tally.ok += 1,
@@ -239,17 +150,15 @@ impl Collector {
                 let lets_go = model.ttl_ms.is_some() && model.kind != LockKind::Reentrant;
                 if subject != NO_SECTION && lets_go {
                     let s = &mut self.facts.sections[subject as usize];
-                    if s.hold_end() == NEVER {
-                        let crowd = self.crowds.entry(key).or_default();
-                        crowd.holding = crowd.holding.saturating_sub(1);
-                    }
+                    let held = s.hold_end() == NEVER;
                     s.over = s.over.min(event.time);
+                    if held {
+                        self.crowds.let_go(key, event.time);
+                    }
                 }
-                let crowd = self.crowds.entry(key).or_default();
-                if crowd.trying + crowd.holding > 0 {
+                if self.crowds.tries(seat, event.time) {
                     self.facts.contended += 1;
                 }
-                crowd.trying += 1;
                 if let Some(tail) = self.tail(key) {
                     tail.tries += 1;
                     tail.first_try = tail.first_try.or(Some(event.time));
@@ -271,6 +180,8 @@ impl Collector {
                     lease,
                     validity_ms: f64::NAN,
                     ended: Ended::Open,
+                    wire: false,
+                    told: false,
                 });
                 subject = (self.facts.extensions.len() - 1) as u32;
             }
@@ -284,6 +195,7 @@ impl Collector {
             ttl_ms: event.value.ttl_ms,
             shared: event.value.shared == Some(true),
             subject,
+            wait_ms: event.value.wait_ms.unwrap_or(0),
         };
         if self.open.insert((process, op), open).is_some() {
             self.odd(event, "invoked again before its answer");
@@ -294,10 +206,8 @@ impl Collector {
         let s = &mut self.facts.sections[section as usize];
         // With a lease, the first release ends the hold whatever its answer.
         if s.release_inv == NEVER {
-            if s.hold_end() == NEVER
-                && let Some(crowd) = self.crowds.get_mut(&s.key)
-            {
-                crowd.holding = crowd.holding.saturating_sub(1);
+            if s.hold_end() == NEVER {
+                self.crowds.let_go(s.key, at);
             }
             s.release_inv = at;
             s.release = Ended::Open;
@@ -305,6 +215,7 @@ impl Collector {
     }
 
     fn answer(&mut self, process: u64, op: Op, open: Open, event: &Event<'_>) {
+        self.in_time(op, open, event);
         match op {
             Op::Acquire => self.acquired(process, open, event),
             Op::Release => self.released(process, open, event),
@@ -313,14 +224,19 @@ impl Collector {
         }
     }
 
+    /// Keeps a call that was answered after its stated bound, or given up at it.
+    fn in_time(&mut self, op: Op, open: Open, event: &Event<'_>) {
+        if let Some(late) = op.late(&open, event, self.facts.model().call_ms)
+            && self.facts.late.len() < LATE_MAX
+        {
+            self.facts.late.push(late);
+        }
+    }
+
     fn acquired(&mut self, process: u64, open: Open, event: &Event<'_>) {
         let seat = (open.client, open.worker, open.key);
-        let crowd = self.crowds.entry(open.key).or_default();
-        crowd.trying = crowd.trying.saturating_sub(1);
+        self.crowds.answered(open.key);
         let ok = event.kind == EventType::Ok;
-        if ok {
-            crowd.holding += 1;
-        }
         if let Some(tail) = self.tail(open.key) {
             if ok {
                 tail.granted = tail.granted.or(Some(event.time));
@@ -337,7 +253,7 @@ impl Collector {
             return;
         }
         let v = &event.value;
-        let owner = self.facts.names.passing(v.owner.as_deref());
+        let owner = self.facts.names.optional(v.owner.as_deref());
         let section = self.facts.sections.len() as u32;
         let mut granted = Section::granted(
             open.key,
@@ -351,6 +267,8 @@ impl Collector {
             v.validity_ms,
         );
         granted.shared = open.shared;
+        (granted.wanted, granted.retried) = self.crowds.granted(seat, open.inv);
+        granted.start = v.since.map_or(open.inv, |since| since.min(event.time));
         self.facts.sections.push(granted);
         let hold = self.holds.entry(seat).or_insert(Hold::NONE);
         (hold.section, hold.depth, hold.undone) = (section, 1, 0);
@@ -358,8 +276,23 @@ impl Collector {
 
     /// A try without a grant: doubt, or evidence that another held the lock.
     fn not_acquired(&mut self, seat: Seat, open: Open, event: &Event<'_>) {
+        // What a server in trouble answers says nothing of the lock.
+        let refused = event.kind == EventType::Fail && (says_held(event) || no_quorum(event));
+        let doubt = !refused;
+        self.crowds.denied(seat, (open.inv, event.time), doubt);
         let model = &self.facts.header.model;
         let exact = model.ttl_ms.is_none() && model.kind == LockKind::Mutex;
+        let deadline = event.error.as_deref() == Some("deadline");
+        let long = event.time - open.inv > 1_000_000_000;
+        if model.nodes > 1 || deadline || long {
+            self.facts.vain.push(Vain {
+                key: open.key,
+                client: open.client,
+                inv: open.inv,
+                ret: event.time,
+                deadline,
+            });
+        }
         if event.kind == EventType::Info {
             let hold = self.holds.entry(seat).or_insert(Hold::NONE);
             hold.doubt = hold.doubt.min(open.inv);
@@ -370,10 +303,7 @@ impl Collector {
                     release: (NEVER, NEVER),
                 });
             }
-        } else if exact
-            && event.error.as_deref().is_some_and(|e| HELD.contains(&e))
-            && !self.pruner.excuses(open.key, open.inv)
-        {
+        } else if exact && says_held(event) {
             self.facts.tries.push(Try {
                 key: open.key,
                 client: open.client,
@@ -395,6 +325,7 @@ impl Collector {
             return false;
         };
         hold.depth += 1;
+        self.crowds.waits_no_more(seat);
         if lease != NEVER {
             self.facts.extensions.push(Extension {
                 section: hold.section,
@@ -403,6 +334,8 @@ impl Collector {
                 lease,
                 validity_ms: event.value.validity_ms.unwrap_or(f64::NAN),
                 ended: Ended::Ok,
+                wire: false,
+                told: false,
             });
         }
         true
@@ -416,6 +349,13 @@ impl Collector {
         if section == NO_SECTION || open.subject == NO_SECTION {
             self.released_nothing(process, open, hold.doubt, event);
             return;
+        }
+        if event.kind == EventType::Fail && is_not_yours(event) {
+            self.facts.denied.push(Denied {
+                section,
+                inv: open.inv,
+                ret: event.time,
+            });
         }
         if event.kind == EventType::Fail
             && let Some(hold) = self.holds.get_mut(&seat)
@@ -446,7 +386,7 @@ impl Collector {
             EventType::Fail if !leased => {
                 s.release = Ended::Not;
                 s.release_inv = NEVER;
-                self.crowds.entry(open.key).or_default().holding += 1;
+                self.crowds.holds_on(open.key);
             }
             EventType::Fail => {
                 s.release = Ended::Fail;
@@ -505,10 +445,19 @@ impl Collector {
             e.ret = event.time;
         }
         e.validity_ms = event.value.validity_ms.unwrap_or(f64::NAN);
+        let extension_of = e.section;
         if event.kind == EventType::Fail && is_not_yours(event) {
-            let s = &mut self.facts.sections[e.section as usize];
-            s.over = s.over.min(event.time);
+            self.told_over(extension_of, event.time);
         }
+    }
+
+    /// The holder is told, or says, that its hold is over.
+    fn told_over(&mut self, section: u32, at: Ns) {
+        let s = &mut self.facts.sections[section as usize];
+        if s.hold_end() == NEVER {
+            self.crowds.let_go(s.key, at);
+        }
+        s.over = s.over.min(at);
     }
 
     /// Effects, notices, and what this version does not know.
@@ -519,9 +468,12 @@ impl Collector {
             "write" => "write",
             "lost" | "close" => {
                 if section != NO_SECTION {
-                    let s = &mut self.facts.sections[section as usize];
-                    s.over = s.over.min(event.time);
+                    self.told_over(section, event.time);
                 }
+                return;
+            }
+            "renewed" => {
+                self.renewed(section, event);
                 return;
             }
             _ => return,
@@ -547,6 +499,30 @@ impl Collector {
         });
     }
 
+    /// A keep-alive of the library's own was confirmed.
+    fn renewed(&mut self, section: u32, event: &Event<'_>) {
+        let lease = self.lease(event.value.ttl_ms);
+        let Some(since) = event.value.since.filter(|since| *since <= event.time) else {
+            self.odd(event, "renewed, but not since when");
+            return;
+        };
+        if section == NO_SECTION || lease == NEVER {
+            return; // A session is kept alive between two holds, too.
+        }
+        if self.facts.sections[section as usize].hold_end() == NEVER {
+            self.facts.extensions.push(Extension {
+                section,
+                inv: since,
+                ret: event.time,
+                lease,
+                validity_ms: f64::NAN,
+                ended: Ended::Ok,
+                wire: false,
+                told: true,
+            });
+        }
+    }
+
     /// The tail's account of a key, if the tail has begun.
     fn tail(&mut self, key: Name) -> Option<&mut Tail> {
         let epoch = self.facts.tail_from.filter(|_| self.in_tail)?;
@@ -570,9 +546,4 @@ impl Collector {
         };
         ms.saturating_mul(1_000_000).min(NEVER - 1)
     }
-}
-
-fn is_not_yours(event: &Event<'_>) -> bool {
-    let code = event.error.as_deref();
-    code.is_some_and(|code| NOT_YOURS.contains(&code))
 }

@@ -5,19 +5,24 @@
 //!
 //! | process | `f` | types | value fields |
 //! |---|---|---|---|
-//! | number | `acquire` | invoke; ok, fail, info | invoke: `wait_ms`, `shared`, `ttl_ms` if not the model's; ok: `owner`, `validity_ms`, `token` |
+//! | number | `acquire` | invoke; ok, fail, info | invoke: `wait_ms`, `shared`, `ttl_ms` if not the model's; ok: `owner`, `validity_ms`, `token`, `since` |
 //! | number | `release` | invoke; ok, fail, info | – |
 //! | number | `extend` | invoke; ok, fail, info | invoke: `ttl_ms`; ok: `validity_ms` |
 //! | number | `work` | invoke; ok, info | invoke: `ms` |
 //! | number | `read`, `write` | ok, fail | an effect at the protected resource, in order of acceptance: `version`, `token`; fail: refused by the fence or given up by the client |
+//! | number | `renewed` | info | a keep-alive that the library sent by itself was confirmed: `since`, `ttl_ms` if not the model's |
 //! | number | `lost` | info | the library told its holder that the lock is gone |
 //! | `driver` | `death` | info | `client` was killed or ended; stamped before kill(2) is called; `proof`; with `error` `unplanned` where nobody killed it |
 //! | `driver` | `birth` | info | `client` answers (again); `library`-like facts in `proof` |
 //! | `driver` | `library` | info | what the clients' library says of itself, as JSON in `proof` |
+//! | `driver` | `step` | info | a step of a schedule and its answer, in `text`; with an `error` it was not as written |
 //! | `driver` | `phase` | info | `phase`: `warm-up`, `load`, `heal`, `tail`, `final`, `end` |
 //! | `driver` | `stall` | info | the machine stood still: `ms` (ended at `time`) |
 //! | `driver` | `adapter` | info | a misbehaving client: `proof` says what it did; with an `error`, the client is lost to the run |
+//! | `driver` | `proxy` | info | with an `error`: Toxiproxy, which all links go through, is lost to the run; `proof` says how that is known |
 //! | `nemesis` | a fault's kind | info | `fault` (its number), `phase` ([`phase`]), `target`, `proof`; `client` where one client is hit |
+//! | `tap` | `request`, `reply`, `push` | info | a command before it is forwarded, its reply after it was read, or what the server sent unasked: `node`, `conn`, `message`, `text`; `phase` where it did not simply pass: `held`, `passed`, `lost`, `answered`, `made`, `doubled`, `discarded` |
+//! | `tap` | `open`, `close`, `unread`, `refused`, `script`, `full` | info | a connection, with the reason in `text`; a script's text under its sha1 as `key`; the end of what is recorded |
 //! | `observer` | `set`, `del`, `expired`, `evicted`, `expire`, `value`, `absent`, `flushed`, `down`, `restarted`, `up` | info | `node`, `not_before`, `owner` and `pttl_ms` as read just after |
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -149,6 +154,11 @@ pub struct Value<'a> {
     /// When the operation was meant to start (open loop), ns since the start of the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub intended: Option<u64>,
+    /// The earliest time at which the lease can have begun, by the harness's clock, ns since the start of the run: for
+    /// a lock on a session, the stamp of the last numbered tick that was read before the last confirmed keep-alive (or
+    /// the session's grant) was sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<u64>,
     /// The server concerned, such as `n1`.
     #[serde(
         borrow,
@@ -179,6 +189,19 @@ pub struct Value<'a> {
         skip_serializing_if = "Option::is_none"
     )]
     pub target: Option<Cow<'a, str>>,
+    /// A connection through the tap, numbered from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conn: Option<u64>,
+    /// A command on that connection, numbered from 1; a reply has its command's number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<u64>,
+    /// A command or reply in words, cut.
+    #[serde(
+        borrow,
+        deserialize_with = "borrowed",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub text: Option<Cow<'a, str>>,
     /// How it is known.
     #[serde(
         borrow,

@@ -1,13 +1,17 @@
 //! What is left of a history once it is read: sections, extensions, effects, server evidence, faults, phases.
 //!
 //! Owns [`Facts`] and its indexes. Must not know the checks. Made by `collect`, read by everything after it.
+use crate::crowd::{Gap, Waiting};
+use crate::event::Event;
 use crate::faults::Faults;
 use crate::model::{Header, LockKind, Model};
 use crate::mutant::{self, Mutant};
 use crate::names::{NONE, Name, Names};
 use crate::section::{Ended, Extension, NEVER, NO_SECTION, NO_TOKEN, Ns, Piece, Section};
 use crate::servers::Servers;
+use crate::sharpen::{self, Proved};
 use crate::verdict::SectionView;
+use crate::wire::Wire;
 use std::collections::{BTreeMap, HashMap};
 
 /// An effect that the protected resource accepted. 32 bytes.
@@ -25,6 +29,25 @@ pub(crate) struct Stranger {
     pub key: Name,
     pub client: Name,
     pub process: u64,
+    pub inv: Ns,
+    pub ret: Ns,
+}
+
+/// An acquire that was answered, and not with a grant.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Vain {
+    pub key: Name,
+    pub client: Name,
+    pub inv: Ns,
+    pub ret: Ns,
+    /// The client did not answer in time.
+    pub deadline: bool,
+}
+
+/// A release that was told that the lock is not, or no longer, its caller's.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Denied {
+    pub section: u32,
     pub inv: Ns,
     pub ret: Ns,
 }
@@ -48,6 +71,18 @@ pub(crate) struct Ghost {
     pub release: (Ns, Ns),
 }
 
+/// A call that was answered after its stated bound, or given up at it. Times in ns.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Late {
+    pub op: &'static str,
+    pub key: Name,
+    pub client: Name,
+    pub inv: Ns,
+    pub ret: Ns,
+    pub bound: Ns,
+    pub given_up: bool,
+}
+
 /// What was tried on one key after the last fault was gone and the tail had begun.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tail {
@@ -58,15 +93,6 @@ pub(crate) struct Tail {
     /// The last answer that was no grant, and when its call began.
     pub last_denied: Option<(Ns, Ns)>,
     pub granted: Option<Ns>,
-}
-
-/// What was read and dropped again, because nothing can come of it.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Dropped {
-    pub sections: u64,
-    /// Of these, those with a claim of validity.
-    pub claims: u64,
-    pub extensions: u64,
 }
 
 /// How often an operation was invoked, and what became of it.
@@ -87,11 +113,22 @@ pub(crate) struct Facts {
     /// In order of section, then invoke.
     pub extensions: Vec<Extension>,
     pub servers: Servers,
+    pub wire: Wire,
     pub faults: Faults,
     pub effects: Vec<Effect>,
     pub strangers: Vec<Stranger>,
+    pub denied: Vec<Denied>,
+    /// Kept where several servers must agree, where the client did not answer, and where the call took long.
+    pub vain: Vec<Vain>,
     pub tries: Vec<Try>,
     pub ghosts: Vec<Ghost>,
+    /// Commands that a tap saw, by server and second of the run.
+    pub commands: BTreeMap<(Name, u64), u64>,
+    pub late: Vec<Late>,
+    /// By key and time.
+    pub gaps: Vec<Gap>,
+    /// Who tried and never got it, by key.
+    pub waiting: Vec<Waiting>,
     pub tails: HashMap<Name, Tail>,
     /// When the tail began, or the last fault in it was gone, whichever is later.
     pub tail_from: Option<Ns>,
@@ -101,13 +138,20 @@ pub(crate) struct Facts {
     /// Acquires that were invoked while another worker held the key or tried for it.
     pub contended: u64,
     pub events: u64,
+    /// The time of the last event.
+    pub last: Ns,
     /// What does not fit together, with the place of the first.
     pub anomalies: u64,
     pub first_anomaly: Option<String>,
     pub clients: u64,
-    pub dropped: Dropped,
     /// Clients that ended without having been killed by the nemesis, with what is known of it.
     pub ended_by_themselves: Vec<String>,
+    /// Clients that were lost to the run, or died.
+    pub lost: Vec<Name>,
+    /// Steps of a schedule that came out otherwise than it says.
+    pub off_schedule: Vec<String>,
+    /// Toxiproxy was lost, and with it every way to the servers.
+    pub proxy_lost: bool,
 
     /// Pieces of all promises, by key.
     pub promise: Vec<Piece>,
@@ -132,22 +176,32 @@ impl Facts {
             sections: Vec::new(),
             extensions: Vec::new(),
             servers: Servers::default(),
+            wire: Wire::default(),
             faults: Faults::default(),
             effects: Vec::new(),
             strangers: Vec::new(),
+            denied: Vec::new(),
+            vain: Vec::new(),
             tries: Vec::new(),
             ghosts: Vec::new(),
+            commands: BTreeMap::new(),
+            late: Vec::new(),
+            gaps: Vec::new(),
+            waiting: Vec::new(),
             tails: HashMap::new(),
             tail_from: None,
             ended: false,
             tallies: BTreeMap::new(),
             contended: 0,
             events: 0,
+            last: 0,
             anomalies: 0,
             first_anomaly: None,
             clients: 0,
-            dropped: Dropped::default(),
             ended_by_themselves: Vec::new(),
+            lost: Vec::new(),
+            off_schedule: Vec::new(),
+            proxy_lost: false,
             promise: Vec::new(),
             by_key: Vec::new(),
             by_owner: HashMap::new(),
@@ -160,14 +214,7 @@ impl Facts {
     /// Sets the intervals of all sections and builds the indexes.
     pub(crate) fn index(&mut self) {
         self.servers.index();
-        self.extensions.sort_by_key(|e| (e.section, e.inv));
-        let model = &self.header.model;
-        let mut rest = self.extensions.as_slice();
-        for (me, s) in (0u32..).zip(&mut self.sections) {
-            let n = rest.iter().take_while(|e| e.section == me).count();
-            let (mine, others) = rest.split_at(n);
-            rest = others;
-            s.settle(me, mine, model, &mut self.promise);
+        for (me, s) in (0u32..).zip(&self.sections) {
             if s.owner != NONE {
                 // A value that several grants share tells nothing about any one of them.
                 let shared = self.by_owner.insert(s.owner, me).is_some();
@@ -175,6 +222,18 @@ impl Facts {
                     self.by_owner.insert(s.owner, NO_SECTION);
                 }
             }
+        }
+        let by_owner = &self.by_owner;
+        let owned_by = |owner| by_owner.get(&owner).copied().filter(|s| *s != NO_SECTION);
+        self.wire.tell(
+            &self.names,
+            &self.header.model,
+            owned_by,
+            &mut self.sections,
+            &mut self.extensions,
+        );
+        self.extensions.sort_by_key(|e| (e.section, e.inv));
+        for (me, s) in (0u32..).zip(&self.sections) {
             if s.release_inv != NEVER {
                 self.by_release.push(me);
                 if s.release_ret == NEVER {
@@ -189,12 +248,53 @@ impl Facts {
         self.by_key = (0..sections.len() as u32).collect();
         self.by_key
             .sort_unstable_by_key(|i| (of(*i).key, of(*i).ret, *i));
+        self.settle();
+        let sections = &self.sections;
+        let of = |i: u32| &sections[i as usize];
         self.by_release
             .sort_unstable_by_key(|i| (of(*i).key, of(*i).release_inv, *i));
         self.open_releases
             .sort_unstable_by_key(|i| (of(*i).key, *i));
         self.promise
             .sort_unstable_by_key(|p| (of(p.section).key, p.start, p.end, p.section));
+    }
+
+    /// Counts a command that a tap saw on its way to a server.
+    pub(crate) fn command(&mut self, event: &Event<'_>) {
+        const SECOND: Ns = 1_000_000_000;
+        if event.f == "request" {
+            let node = self.names.optional(event.value.node.as_deref());
+            let counted = self.commands.entry((node, event.time / SECOND));
+            *counted.or_default() += 1;
+        }
+    }
+
+    /// Sets the intervals of all sections, key by key and in the order of their grants.
+    fn settle(&mut self) {
+        let model = &self.header.model;
+        let sharpens = sharpen::applies(model);
+        let mut proved = Proved::default();
+        let mut key = NONE;
+        for me in &self.by_key {
+            let s = &self.sections[*me as usize];
+            if s.key != key {
+                (key, proved) = (s.key, Proved::default());
+            }
+            // Of a session's lease an acquire says nothing.
+            if sharpens && s.start == s.inv {
+                let seen = sharpen::seen(s, &self.servers, model);
+                let start = proved.earliest(s, &self.sections, seen);
+                self.sections[*me as usize].start = start;
+            }
+            let first = self.extensions.partition_point(|e| e.section < *me);
+            let end = self.extensions.partition_point(|e| e.section <= *me);
+            let before = self.promise.len();
+            let s = &mut self.sections[*me as usize];
+            s.settle(*me, &self.extensions[first..end], model, &mut self.promise);
+            if sharpens {
+                proved.add(&self.promise[before..]);
+            }
+        }
     }
 
     pub(crate) fn model(&self) -> &Model {
@@ -228,6 +328,13 @@ impl Facts {
             .get(&owner)
             .copied()
             .filter(|s| *s != NO_SECTION)
+    }
+
+    /// The sections that were granted with this owner value, if there are several.
+    pub(crate) fn sharers(&self, owner: Name) -> Option<impl Iterator<Item = u32> + '_> {
+        let shared = self.by_owner.get(&owner) == Some(&NO_SECTION);
+        let all = (0u32..).zip(&self.sections);
+        shared.then(|| all.filter(move |(_, s)| s.owner == owner).map(|(i, _)| i))
     }
 
     /// Sections of one key, by return; one slice a key.

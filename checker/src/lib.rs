@@ -109,9 +109,8 @@
 //!
 //! # Memory and time
 //! One pass over the events, one sort, one sweep a key, keys side by side on several threads; the same bytes whatever
-//! their number. Where no observer was there and the lock gives out no tokens, memory is bounded by what is open or in
-//! doubt: all else is forgotten as it goes (`collect::prune`). With them it takes about 150 bytes a grant and 60 an observed
-//! event, since their checks look back.
+//! their number. Memory is about 150 bytes a grant and 60 an observed event, since the checks look back; of all other events
+//! nothing is kept.
 //!
 //! # The way of the data
 //! `history` reads lines (or `edn` forms), [`Checker`] takes events, `collect` pairs them into sections, `section`
@@ -125,6 +124,7 @@ mod blame;
 mod checker;
 mod checks;
 mod collect;
+mod crowd;
 mod edn;
 pub mod event;
 mod facts;
@@ -135,19 +135,24 @@ pub mod judge;
 pub mod model;
 mod mutant;
 mod names;
+mod operation;
 mod options;
 #[cfg(test)]
 mod oracle;
+mod outage;
 mod parallel;
 mod proof;
 pub mod schema;
 mod section;
 mod servers;
+mod sharpen;
 mod shrink;
 pub mod stats;
 mod sweep;
 mod tries;
+mod vain;
 pub mod verdict;
+mod wire;
 
 pub use checker::Checker;
 pub use checks::{CHECKS, CheckInfo};

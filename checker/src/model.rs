@@ -49,6 +49,15 @@ pub struct Model {
     pub waits: bool,
     /// Longest pause between two tries of a worker, in ms.
     pub retry_ms: u64,
+    /// The bound that its caller states on every call, in ms; an acquire may take its `wait_ms` longer. None: no bound
+    /// is stated, and the check `progress` does not judge how long calls take.
+    pub call_ms: Option<u64>,
+    /// How many commands a second and server all workers together may send, by their pauses between tries. None: no such
+    /// bound is stated, and the check `load` does not judge.
+    pub load_max: Option<f64>,
+    /// For a lock that queues: how many others may be granted the key while a worker waits. None: the lock states no
+    /// such bound, and the check `starvation` only measures.
+    pub bypass_max: Option<u64>,
     /// An observer was there: server-side events are complete but for what it says it missed.
     pub observed: bool,
     /// Ask for coverage: faults bit and healed, the lock was contended, each kind of operation succeeded.
@@ -109,6 +118,9 @@ impl Default for Model {
             respects_validity: false,
             waits: false,
             retry_ms: 0,
+            call_ms: None,
+            load_max: None,
+            bypass_max: None,
             observed: false,
             coverage: false,
             grain_ms: 0,

@@ -7,15 +7,20 @@ pub(crate) mod deadlock;
 pub(crate) mod effects;
 pub(crate) mod fencing;
 pub(crate) mod leak;
+pub(crate) mod load;
+pub(crate) mod minority;
 pub(crate) mod notice;
 pub(crate) mod overrun;
 pub(crate) mod ownership;
+pub(crate) mod progress;
 pub(crate) mod service;
+pub(crate) mod starvation;
 pub(crate) mod truthful;
 pub(crate) mod validity;
 
 use crate::facts::{Facts, length};
 use crate::section::{Ended, Extension, NEVER, Ns, Section, usable};
+use std::cmp::Ordering;
 
 /// A time to the nanosecond, without needless zeros: `1.2040015 s`.
 fn exact(ns: Ns) -> String {
@@ -115,7 +120,19 @@ fn promised(f: &Facts, label: &str, i: u32) -> String {
             ended(s)
         );
     }
-    let counted = exact(s.inv.saturating_add(usable(s.lease, model)));
+    let counted = exact(s.start.saturating_add(usable(s.lease, model)));
+    let from = match s.start.cmp(&s.inv) {
+        Ordering::Equal => "the invoke".to_owned(),
+        Ordering::Less => format!("{}, the last confirmed keep-alive", exact(s.start)),
+        Ordering::Greater if s.quorum != NEVER => format!(
+            "the first command of the attempt that won, at {},",
+            exact(s.start)
+        ),
+        Ordering::Greater => format!(
+            "{}, before which no server had its value, or it was granted inside of another's promise",
+            exact(s.start)
+        ),
+    };
     let claim = if s.validity_ms.is_nan() {
         String::new()
     } else {
@@ -125,8 +142,8 @@ fn promised(f: &Facts, label: &str, i: u32) -> String {
         )
     };
     format!(
-        "Then {label} was promised the lock {}: its lease of {} less {} % and {} ms, counted from the \
-         invoke, ends at {counted}{claim}{}; {}.",
+        "Then {label} was promised the lock {}: its lease of {} less {} % and {} ms, counted from \
+         {from}, ends at {counted}{claim}{}; {}.",
         spans(&pieces(f, i)),
         length(s.lease),
         model.drift * 100.0,

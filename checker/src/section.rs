@@ -39,6 +39,10 @@ pub(crate) struct Section {
     /// Invoke and return of the winning acquire.
     pub inv: Ns,
     pub ret: Ns,
+    /// What the lease is counted from: the invoke, or where the tap saw it the first command of the attempt that won.
+    pub start: Ns,
+    /// The reply that made the quorum passed the tap no earlier than this; [`NEVER`] if that is not known.
+    pub quorum: Ns,
     /// Lease asked for, in ns; [`NEVER`] for none.
     pub lease: Ns,
     /// Validity claimed, in ms; NaN for none.
@@ -52,6 +56,10 @@ pub(crate) struct Section {
     pub died: bool,
     /// A reader's of a read-write lock.
     pub shared: bool,
+    /// The worker had tried for the key in vain before, at any time.
+    pub retried: bool,
+    /// The worker's first try since it last held the key.
+    pub wanted: Ns,
     /// The last effect that the resource accepted from it.
     pub last_effect: Ns,
     /// Ends of P and B, set by [`Section::settle`].
@@ -69,6 +77,10 @@ pub(crate) struct Extension {
     pub lease: Ns,
     pub validity_ms: f64,
     pub ended: Ended,
+    /// The library made it by itself, and the tap saw it.
+    pub wire: bool,
+    /// Nobody asked for it: the library told of it, and `inv` is only the earliest time at which it can have asked.
+    pub told: bool,
 }
 
 /// A part of a promise or a belief: `[start, end)` of a section.
@@ -122,6 +134,8 @@ impl Section {
             token: token.unwrap_or(NO_TOKEN),
             inv,
             ret,
+            start: inv,
+            quorum: NEVER,
             lease,
             validity_ms: validity_ms.unwrap_or(f64::NAN),
             release_inv: NEVER,
@@ -130,6 +144,8 @@ impl Section {
             over: NEVER,
             died: false,
             shared: false,
+            retried: false,
+            wanted: inv,
             last_effect: 0,
             promise_end: 0,
             belief_end: 0,
@@ -168,7 +184,7 @@ impl Section {
         let lease_end = if self.lease == NEVER {
             NEVER
         } else {
-            let formula = self.inv.saturating_add(usable(self.lease, model));
+            let formula = self.start.saturating_add(usable(self.lease, model));
             formula.min(claimed(self.ret, self.validity_ms))
         };
         let mut pieces: Vec<(Ns, Ns)> = Vec::new();
@@ -253,6 +269,8 @@ mod tests {
             lease: lease * MS,
             validity_ms: f64::NAN,
             ended,
+            wire: false,
+            told: false,
         }
     }
 

@@ -265,13 +265,15 @@ impl Servers {
     }
 
     /// Where and how long the value `owner` of `key` stood: one stay a node. It begins with the last `set` of it, or,
-    /// where that was not seen (the observer had lost sight), with the first read that found it.
-    pub(crate) fn stays(&self, key: Name, owner: Name) -> Vec<Stay> {
+    /// where that was not seen (the observer had lost sight), with the first read that found it. A value that is used
+    /// again and again stays anew each time: what counts is the last `set` that can have been done by `by`.
+    pub(crate) fn stays(&self, key: Name, owner: Name, by: Ns) -> Vec<Stay> {
         let mut stays: Vec<Stay> = Vec::new();
         if owner == NONE {
             return stays;
         }
         let sets = self.sets_of(owner).map(|i| (i, true));
+        let sets = sets.filter(|(i, _)| self.at(*i).not_before <= by);
         for (set, seen) in sets.chain(self.reads_of(owner).map(|i| (i, false))) {
             let s = self.at(set);
             if s.key != key {

@@ -12,12 +12,12 @@
 use crate::facts::{Facts, Ghost, Try};
 use crate::mutant::{self, Mutant};
 use crate::names::Name;
-use crate::section::{Ended, NEVER, Ns, Section};
+use crate::section::{Ended, NEVER, Ns};
 
 /// A span in which the lock may have been held, its ends included.
-pub(crate) type Span = (Ns, Ns);
+type Span = (Ns, Ns);
 /// A core and how far the hold around it can reach: (acquire.inv, core start, core end, release.ret).
-pub(crate) type Core = (Ns, Ns, Ns, Ns);
+type Core = (Ns, Ns, Ns, Ns);
 
 /// The tries during which nobody can have held the lock, each with the end of the hold before it (0: none) and the
 /// beginning of the next ([`NEVER`]: none).
@@ -37,41 +37,28 @@ pub(crate) fn in_vain(f: &Facts) -> Vec<(Try, Span)> {
         let held = merged(spans(&cores, &ghosts[start..end]));
         // Both stamps may be off, each in its own way.
         let u = f.uncertainty().saturating_mul(2);
-        found.extend(of_key.iter().filter_map(|t| {
+        for t in of_key {
             let (inv, ret) = (t.inv.saturating_sub(u), t.ret.saturating_add(u));
-            around(&held, inv, ret).map(|around| (*t, around))
-        }));
+            let next = held.partition_point(|h| mutant::before(Mutant::TryEnd, h.0, ret));
+            let last = next.checked_sub(1).map_or(0, |i| held[i].1);
+            if next == 0 || !mutant::before(Mutant::TryStart, inv, last) {
+                found.push((*t, (last, held.get(next).map_or(NEVER, |h| h.0))));
+            }
+        }
     }
     found
 }
 
-/// Where a try touches no span in which the lock may have been held: the end of the span before it (0: none) and the
-/// beginning of the next ([`NEVER`]: none).
-pub(crate) fn around(held: &[Span], inv: Ns, ret: Ns) -> Option<Span> {
-    let next = held.partition_point(|h| mutant::before(Mutant::TryEnd, h.0, ret));
-    let last = next.checked_sub(1).map_or(0, |i| held[i].1);
-    let free = next == 0 || !mutant::before(Mutant::TryStart, inv, last);
-    free.then(|| (last, held.get(next).map_or(NEVER, |h| h.0)))
-}
-
 /// The cores of a key in order; none if two overlap.
 fn cores(f: &Facts, key: Name) -> Option<Vec<Core>> {
-    let sections = f.granted_in(key, 0, NEVER).iter();
-    cores_of(sections.map(|i| f.section(*i)), NEVER)
-}
-
-/// As [`cores`], of these sections of one key, at the time `now`: what has not ended can end now, or later.
-pub(crate) fn cores_of<'a>(
-    sections: impl Iterator<Item = &'a Section>,
-    now: Ns,
-) -> Option<Vec<Core>> {
+    let sections = f.granted_in(key, 0, NEVER).iter().map(|i| f.section(*i));
     let cores = sections.map(|s| {
         let until = match s.release {
             Ended::Ok => s.release_ret,
             // It may have let go, or hold on.
             _ => NEVER,
         };
-        (s.inv, s.ret, s.hold_end().min(now).max(s.ret), until)
+        (s.inv, s.ret, s.belief_end, until)
     });
     let mut cores: Vec<Core> = cores.collect();
     cores.sort_unstable_by_key(|c| (c.1, c.2));
@@ -79,7 +66,7 @@ pub(crate) fn cores_of<'a>(
     disjoint.then_some(cores)
 }
 
-pub(crate) fn spans(cores: &[Core], ghosts: &[Ghost]) -> Vec<Span> {
+fn spans(cores: &[Core], ghosts: &[Ghost]) -> Vec<Span> {
     let mut spans: Vec<Span> = Vec::with_capacity(cores.len() + ghosts.len());
     for (i, c) in cores.iter().enumerate() {
         let before = i.checked_sub(1).map_or(0, |i| cores[i].2);
@@ -106,7 +93,7 @@ pub(crate) fn spans(cores: &[Core], ghosts: &[Ghost]) -> Vec<Span> {
 }
 
 /// The spans joined where they touch, in order.
-pub(crate) fn merged(mut spans: Vec<Span>) -> Vec<Span> {
+fn merged(mut spans: Vec<Span>) -> Vec<Span> {
     spans.retain(|s| s.0 <= s.1);
     spans.sort_unstable();
     let mut joined: Vec<Span> = Vec::with_capacity(spans.len());

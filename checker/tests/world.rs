@@ -1,17 +1,19 @@
 //! A simulated world with a perfect view: clients, messages, servers and an observer in virtual time.
 //!
 //! Correct locks under everything that networks, schedulers and crashes with data do must give no `service`, no
-//! `library` and no `leak`; planted faults must be found, and blamed on who did it.
+//! `library`, no `fencing` and no liveness finding; planted faults must be found, and blamed on who did it. What truly
+//! happened is counted beside (`world/truth.rs`), so that what is missed is known, too.
 #[path = "world/sim.rs"]
 mod sim;
 
-use fencepost_checker::{Blame, Class, Outcome, Verdict};
-use sim::{Config, Lock, Plant, run};
+use fencepost_checker::{Blame, Class, Finding, Outcome, Verdict};
+use sim::{Config, Lock, Plant, With, run};
+use std::collections::BTreeMap;
 
-/// Seeds a configuration. More by `WORLD_SEEDS=1000 cargo test --test world`.
+/// Seeds a configuration. More by `WORLD_SEEDS=10000 cargo test --test world`.
 fn seeds() -> u64 {
     let seeds = std::env::var("WORLD_SEEDS").ok();
-    seeds.and_then(|s| s.parse().ok()).unwrap_or(30)
+    seeds.and_then(|s| s.parse().ok()).unwrap_or(300)
 }
 
 /// The first seed: `WORLD_FIRST=143 WORLD_SEEDS=1`.
@@ -20,166 +22,295 @@ fn first() -> u64 {
     first.and_then(|s| s.parse().ok()).unwrap_or(0)
 }
 
-fn correct() -> Vec<(&'static str, Config)> {
-    let single = Config::default;
-    let five = || Config {
-        nodes: 5,
-        ..Config::default()
-    };
-    let with = |mut config: Config, change: fn(&mut Config)| {
-        change(&mut config);
-        config
-    };
-    vec![
-        ("single", single()),
-        ("single, pauses", with(single(), |c| c.pauses = true)),
-        ("single, bad network", with(single(), |c| c.lossy = true)),
-        (
-            "single, crashes with data",
-            with(single(), |c| c.crashes = true),
-        ),
-        (
-            "single, renewed",
-            with(single(), |c| {
-                (c.renew, c.pauses, c.lossy) = (true, true, true);
-            }),
-        ),
-        (
-            "single, observer reads little",
-            with(single(), |c| {
-                (c.blind, c.pauses) = (true, true);
-            }),
-        ),
-        ("redlock", five()),
-        ("redlock, pauses", with(five(), |c| c.pauses = true)),
-        ("redlock, bad network", with(five(), |c| c.lossy = true)),
-        (
-            "redlock, crashes with data",
-            with(five(), |c| {
-                (c.crashes, c.lossy) = (true, true);
-            }),
-        ),
-        (
-            "redlock, renewed",
-            with(five(), |c| {
-                (c.renew, c.pauses, c.lossy, c.crashes) = (true, true, true, true);
-            }),
-        ),
-    ]
+use With::{
+    Blind, Closes, Crashes, Deaths, Lossy, NoClaim, Pauses, Races, Renewal, Session, Stops, Thin,
+    Unobserved, Waits, Watchdog,
+};
+
+/// Locks that are right: the number of servers, and what happens to them. All clocks drift, by up to 1 %.
+const CORRECT: &[(usize, &[With])] = &[
+    (1, &[]),
+    (1, &[Pauses]),
+    (1, &[Lossy, NoClaim]),
+    (1, &[Crashes, Deaths]),
+    (1, &[Stops, Pauses, NoClaim]),
+    (1, &[Renewal, Pauses, Lossy]),
+    (1, &[Races, Pauses, Lossy]),
+    (1, &[Races, Stops, Crashes, NoClaim]),
+    (1, &[Watchdog, Pauses, Lossy]),
+    (1, &[Watchdog, Stops, Crashes, Deaths]),
+    (1, &[Session, Pauses, Lossy]),
+    (1, &[Session, Stops, Crashes, Deaths]),
+    (1, &[Closes, Pauses, Lossy]),
+    (1, &[Blind, Pauses, Stops]),
+    (1, &[Unobserved, Pauses, Lossy, NoClaim]),
+    (1, &[Waits, Pauses, Lossy]),
+    (1, &[Waits, NoClaim, Crashes, Deaths, Stops]),
+    (5, &[]),
+    (5, &[Pauses, Thin]),
+    (5, &[Lossy]),
+    (5, &[Crashes, Lossy]),
+    (5, &[Stops, Pauses, Deaths]),
+    (5, &[Renewal, Pauses, Lossy, Crashes]),
+    (5, &[Races, Stops, Lossy]),
+    (5, &[Watchdog, Pauses, Lossy, Stops]),
+    (5, &[Closes, Crashes]),
+    (5, &[Waits, Pauses, Lossy, Stops]),
+    (5, &[Blind, Lossy, Pauses, Crashes]),
+];
+
+fn name(nodes: usize, with: &[With]) -> String {
+    let lock = if nodes == 1 { "single" } else { "redlock" };
+    format!("{lock} {with:?}")
 }
 
-fn violated(v: &Verdict, class: Class) -> Vec<String> {
-    let checks = v.checks.iter().filter(|c| c.class == class);
+/// Runs `each` on every seed, some on each core, and gathers what it says in the order of the seeds.
+fn over_seeds<T: Send>(each: impl Fn(u64) -> T + Sync) -> Vec<T> {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let all: Vec<u64> = (first()..first() + seeds()).collect();
+    let share = all.len().div_ceil(cores).max(1);
+    std::thread::scope(|scope| {
+        let shares = all.chunks(share).map(|seeds| {
+            let each = &each;
+            scope.spawn(move || seeds.iter().map(|seed| each(*seed)).collect::<Vec<T>>())
+        });
+        let running: Vec<_> = shares.collect();
+        let done = running.into_iter().map(std::thread::ScopedJoinHandle::join);
+        let done = done.map(|d| d.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        done.flatten().collect()
+    })
+}
+
+fn violated(v: &Verdict, classes: &[Class]) -> Vec<String> {
+    let checks = v.checks.iter().filter(|c| classes.contains(&c.class));
     let checks = checks.filter(|c| c.outcome == Outcome::Violated);
-    checks
-        .flat_map(|c| {
-            c.findings
-                .iter()
-                .map(|f| format!("{}: {:?} {}", c.name, f.blame, f.sentence))
-        })
-        .collect()
+    let line = |f: &Finding| format!("{}: {:?} {}", f.check, f.blame, f.sentence);
+    checks.flat_map(|c| c.findings.iter().map(line)).collect()
 }
 
 #[test]
 fn correct_locks_are_never_blamed() {
-    let (mut grants, mut overruns) = (0, 0);
-    for (name, config) in correct() {
-        for seed in first()..first() + seeds() {
+    let blamed = [
+        Class::Service,
+        Class::Library,
+        Class::Liveness,
+        Class::Fencing,
+    ];
+    let mut total = [0; 4];
+    for (nodes, with) in CORRECT {
+        let name = name(*nodes, with);
+        let config = Config::correct(*nodes, with);
+        let counts = over_seeds(|seed| {
             let history = run(config, seed);
             let v = history.check();
-            grants += v.counts["grants"];
-            overruns += v.check("overrun").map_or(0, |c| c.count);
-            for class in [
-                Class::Service,
-                Class::Library,
-                Class::Liveness,
-                Class::Coverage,
-            ] {
-                let found = violated(&v, class);
-                assert!(
-                    found.is_empty(),
-                    "{name}, seed {seed}: {found:#?}\n{}",
-                    history.text()
-                );
-            }
+            let found = violated(&v, &blamed);
+            assert!(
+                found.is_empty(),
+                "{name}, seed {seed}: {found:#?}\n{}",
+                history.text()
+            );
             assert_eq!(v.counts["anomalies"], 0, "{name}, seed {seed}");
-        }
+            assert!(
+                history.double_grants.is_empty(),
+                "{name}, seed {seed}: the world itself is wrong: {:?}\n{}",
+                history.double_grants,
+                history.text()
+            );
+            let overruns = v.check("overrun").map_or(0, |c| c.count);
+            let judged = v.checks.iter().filter(|c| c.outcome == Outcome::Valid);
+            [
+                v.counts["events"],
+                v.counts["grants"],
+                overruns,
+                judged.count() as u64,
+            ]
+        });
+        let sum = counts
+            .iter()
+            .fold([0; 4], |a, b| [0, 1, 2, 3].map(|i| a[i] + b[i]));
+        total = [0, 1, 2, 3].map(|i| total[i] + sum[i]);
+        let [events, grants, overruns, valid] = sum;
+        println!(
+            "{name}: {} runs, {events} events, {grants} grants, {overruns} overruns, {valid} checks valid",
+            counts.len()
+        );
+        assert!(grants > 10 * seeds(), "{name}: {grants} grants");
     }
+    let [events, grants, overruns, valid] = total;
+    let runs = CORRECT.len() as u64 * seeds();
+    println!(
+        "{runs} runs, {events} events, {grants} grants, {overruns} overruns, {valid} checks valid"
+    );
+    assert!(overruns > 0 && valid > runs);
+}
+
+/// What became of the true double grants of one run.
+#[derive(Default, Clone, Copy)]
+struct Caught {
+    truly: u64,
+    found: u64,
+    overrun: u64,
+    /// Exclusions that the servers' own times do not bear out.
+    beside: u64,
+}
+
+fn pair(f: &Finding) -> Option<(String, String)> {
+    let owner = |i: usize| f.sections.get(i).and_then(|s| s.owner.clone());
+    let (a, b) = (owner(0)?, owner(1)?);
+    Some(if a < b { (a, b) } else { (b, a) })
+}
+
+fn catch(config: Config, name: &str, seed: u64) -> Caught {
+    let history = run(config, seed);
+    let v = history.check();
+    let pairs = |name: &str| -> Vec<(String, String)> {
+        let check = v.check(name).expect("it is in the table");
+        check.findings.iter().filter_map(pair).collect()
+    };
+    for library in LIBRARY {
+        let check = v.check(library).expect("it is in the table");
+        // Where the observer could not read whose value it was, an exclusion has no known cause.
+        let blamed = check.findings.iter().any(|f| f.blame != Blame::Unknown);
+        assert!(
+            !blamed,
+            "{name}, seed {seed}: {:#?}\n{}",
+            check.findings,
+            history.text()
+        );
+    }
+    // More overruns than are kept are possible, but not more exclusions.
+    let (service, overrun) = (pairs("service"), pairs("overrun"));
+    let count = v.check("service").map_or(0, |c| c.count);
+    assert!(count <= Verdict::FINDINGS_MAX as u64, "{count} to compare");
+    let truly = history.double_grants.iter().cloned();
+    let truly: Vec<(String, String)> = truly
+        .map(|(a, b)| if a < b { (a, b) } else { (b, a) })
+        .collect();
+    let among = |of: &[(String, String)]| truly.iter().filter(|p| of.contains(p)).count() as u64;
+    Caught {
+        truly: truly.len() as u64,
+        found: among(&service),
+        overrun: among(&overrun),
+        beside: service.iter().filter(|p| !truly.contains(p)).count() as u64,
+    }
+}
+
+const LIBRARY: [&str; 5] = ["validity", "continuity", "ownership", "truthful", "notice"];
+
+/// Faults of servers under one-try calls.
+const PLANTED: &[(usize, Plant, &[With])] = &[
+    (1, Plant::Flush, &[]),
+    (1, Plant::Flush, &[Lossy, NoClaim]),
+    (1, Plant::Flush, &[Pauses, Lossy, NoClaim, Unobserved]),
+    (1, Plant::RestartEmpty, &[Lossy]),
+    (1, Plant::RestartEmpty, &[Stops, NoClaim]),
+    (1, Plant::ClockForward, &[]),
+    (1, Plant::ClockForward, &[Lossy, NoClaim]),
+    (5, Plant::Flush, &[]),
+    (5, Plant::RestartEmpty, &[]),
+    (5, Plant::RestartEmpty, &[Thin]),
+    (5, Plant::RestartEmpty, &[Thin, Pauses]),
+    (5, Plant::ClockForward, &[NoClaim]),
+    (5, Plant::ClockForward, &[Thin]),
+];
+
+#[test]
+fn what_servers_do_is_found_and_blamed_on_the_service() {
+    let mut total = Caught::default();
+    for (nodes, plant, with) in PLANTED {
+        let name = format!("{plant:?} on {}", name(*nodes, with));
+        let config = Config::planted(*nodes, *plant, with);
+        let mut sum = Caught::default();
+        for c in over_seeds(|seed| catch(config, &name, seed)) {
+            sum.truly += c.truly;
+            sum.found += c.found;
+            sum.overrun += c.overrun;
+            sum.beside += c.beside;
+        }
+        let Caught {
+            truly,
+            found,
+            overrun,
+            beside,
+        } = sum;
+        println!(
+            "{name}: {found} of {truly} double grants found, {overrun} called overrun, {beside} more exclusions"
+        );
+        assert!(truly * 4 > seeds(), "{name}: the plant hardly ever bites");
+        // Without claims and without a look at the servers, a lease whose SET was late may have begun at the invoke.
+        let unknowable = if with.contains(&Unobserved) {
+            truly / 50
+        } else {
+            0
+        };
+        assert!(overrun <= unknowable, "{name}: {overrun} called overrun");
+        total.truly += truly;
+        total.found += found;
+        total.beside += beside;
+    }
+    println!(
+        "{} of {} true double grants found, {} more exclusions",
+        total.found, total.truly, total.beside
+    );
     assert!(
-        grants > 20 * seeds() && overruns > 0,
-        "{grants} grants, {overruns} overruns"
+        total.found * 100 >= total.truly * 99,
+        "{} of {} found",
+        total.found,
+        total.truly
     );
 }
 
-/// Runs a plant; counts the seeds in which a check of `want` found it, and holds that none of `never` did.
-fn planted(config: Config, want: &[&str], never: &[&str]) -> u64 {
-    let mut found = 0;
-    for seed in first()..first() + seeds() {
-        let history = run(config, seed);
-        let v = history.check();
-        for name in never {
-            let c = v.check(name).expect("it is in the table");
-            // Where the observer could not read whose value it was, an exclusion has no known cause.
-            let blamed = c.findings.iter().any(|f| f.blame != Blame::Unknown);
-            assert!(
-                !blamed,
-                "seed {seed}: {:#?}\n{}",
-                c.findings,
-                history.text()
-            );
-        }
-        let has = |name: &&str| {
-            v.check(name)
-                .is_some_and(|c| c.outcome == Outcome::Violated)
-        };
-        found += u64::from(want.iter().any(has));
-    }
-    found
-}
-
-const LIBRARY: [&str; 4] = ["validity", "continuity", "ownership", "truthful"];
-
-#[test]
-fn what_servers_do_is_blamed_on_the_service() {
-    for nodes in [1, 5] {
-        for plant in [Plant::Flush, Plant::RestartEmpty, Plant::ClockForward] {
-            let config = Config {
-                nodes,
-                plant: Some(plant),
-                lossy: nodes == 1,
-                ..Config::default()
-            };
-            let found = planted(config, &["service"], &LIBRARY);
-            assert!(
-                found * 2 > seeds(),
-                "{plant:?} on {nodes}: {found} of {}",
-                seeds()
-            );
-        }
-    }
-}
+/// Locks that are wrong, the check that says so, and in how many of a hundred runs at least.
+const WRONG: &[(Lock, &str, u64, &[With])] = &[
+    (Lock::PlainDel, "ownership", 66, &[Pauses]),
+    (Lock::GetThenDel, "ownership", 66, &[Pauses]),
+    (Lock::Never, "truthful", 90, &[Pauses]),
+    (Lock::LongClaim, "validity", 90, &[Pauses]),
+    (
+        Lock::ExtendAlwaysOk,
+        "continuity",
+        66,
+        &[Pauses, Lossy, Renewal],
+    ),
+    (Lock::UnlockAfterExtend, "continuity", 25, &[Lossy, Renewal]),
+    (Lock::OneValue, "ownership", 25, &[Lossy]),
+];
 
 #[test]
 fn what_libraries_do_is_blamed_on_the_library() {
-    let bad = |lock| Config {
-        lock,
-        pauses: true,
-        ..Config::default()
-    };
-    for (lock, check) in [
-        (Lock::PlainDel, "ownership"),
-        (Lock::GetThenDel, "ownership"),
-        (Lock::Never, "truthful"),
-        (Lock::LongClaim, "validity"),
-    ] {
-        let found = planted(bad(lock), &[check], &["service"]);
-        assert!(found * 3 > seeds() * 2, "{lock:?}: {found} of {}", seeds());
+    for (lock, check, percent, with) in WRONG {
+        let config = Config::wrong(*lock, with);
+        let runs = over_seeds(|seed| {
+            let history = run(config, seed);
+            let v = history.check();
+            let service = v.check("service").expect("it is in the table");
+            // Where the observer could not read whose value it was, an exclusion has no known cause.
+            let blamed = service.findings.iter().any(|f| f.blame != Blame::Unknown);
+            assert!(
+                !blamed,
+                "{lock:?}, seed {seed}: {:#?}\n{}",
+                service.findings,
+                history.text()
+            );
+            let unknown = service.count;
+            let checks = v.checks.iter().filter(|c| c.outcome == Outcome::Violated);
+            let found: Vec<(String, u64)> = checks.map(|c| (c.name.clone(), c.count)).collect();
+            (found, unknown)
+        });
+        let mut by_check: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+        for (name, count) in runs.iter().flat_map(|r| &r.0) {
+            let sum = by_check.entry(name.clone()).or_default();
+            *sum = (sum.0 + 1, sum.1 + count);
+        }
+        let unknown: u64 = runs.iter().map(|r| r.1).sum();
+        println!(
+            "{lock:?} {with:?}: (runs, findings) by check {by_check:?}, {unknown} without blame"
+        );
+        let found = by_check.get(*check).map_or(0, |c| c.0);
+        assert!(
+            found * 100 >= percent * seeds(),
+            "{lock:?}: {found} of {}",
+            seeds()
+        );
     }
-    let lies = Config {
-        renew: true,
-        ..bad(Lock::ExtendAlwaysOk)
-    };
-    let found = planted(lies, &["continuity"], &["service", "ownership"]);
-    // Most holders that were paused do not come back in time to extend at all.
-    assert!(found * 4 > seeds(), "{found} of {}", seeds());
 }

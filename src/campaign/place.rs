@@ -92,6 +92,7 @@ impl Place {
         };
         let outcome = tokio::select! {
             outcome = made => outcome,
+            never = self.session.reaper.guard(|what| setting.progress.line(&format!("warning: {what}"))) => match never {},
             why = halt.heard() => Err(Stop::Halted(why)),
         };
         let healed = |s: &Summary| s.faults.iter().all(|f| f.unproved == 0);

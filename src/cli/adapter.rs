@@ -46,7 +46,7 @@ struct Check {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=15))]
     nodes: u32,
     /// The lease to ask for.
-    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration::parse)]
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse)]
     ttl: Duration,
     /// Bound on one command to one server.
     #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = duration::parse)]
@@ -165,6 +165,7 @@ async fn started(
             name: String::new(),
             argv: args.command.clone(),
             env: args.env.clone(),
+            variables: Vec::new(),
             log: PathBuf::new(),
             dir,
         },
@@ -204,6 +205,7 @@ fn spec(args: &Check, backend: Backend, reaper: &Reaper) -> Spec {
             image: args.image.clone(),
             toxiproxy_image: "fencepost/toxiproxy:2.12".to_owned(),
             reach: Reach::Auto,
+            shim: false,
             down_after: None,
             min_replicas: None,
             max_lag: None,

@@ -43,6 +43,10 @@ pub struct Args {
     /// As many episodes as fit in this time by estimate, such as `30m`; their number is fixed before the first.
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, conflicts_with = "episodes")]
     budget: Option<Duration>,
+    /// Where a workload has faults on each-node: the same rate for each node, one node's share for each cluster, or first
+    /// the one and then the other, as two tables.
+    #[arg(long, value_enum, default_value_t = Dealt::PerNode)]
+    exposure: Dealt,
     /// Add the first system once more, to see what chance alone does.
     #[arg(long)]
     aa: bool,
@@ -60,6 +64,17 @@ pub struct Args {
     set: Vec<String>,
     #[command(flatten)]
     axes: Axes,
+}
+
+/// How faults on each node are dealt out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Dealt {
+    /// Each node at the same rate.
+    PerNode,
+    /// Each cluster as many as one node.
+    PerCluster,
+    /// Both, one after the other.
+    Both,
 }
 
 /// One workload as several systems: every combination that makes sense.
@@ -133,7 +148,30 @@ pub fn main(args: &Args) -> Exit {
     if let Err(source) = results::ready(&args.place.results) {
         return stopped::no_results(&args.place.results, source);
     }
-    on_runtime(run(args, &systems))
+    let notes = notes(&systems);
+    let exposures: &[Exposure] = match args.exposure {
+        Dealt::PerNode => &[Exposure::PerNode],
+        Dealt::PerCluster => &[Exposure::PerCluster],
+        Dealt::Both => &[Exposure::PerNode, Exposure::PerCluster],
+    };
+    let mut exit = Exit::Ok;
+    for &exposure in exposures {
+        let dealt: Vec<System> = systems
+            .iter()
+            .map(|s| System {
+                label: s.label.clone(),
+                plan: match exposure {
+                    Exposure::PerNode => s.plan.clone(),
+                    Exposure::PerCluster => plan::each::one_per_cluster(s.plan.clone()),
+                },
+            })
+            .collect();
+        exit = exit.worst(on_runtime(run(args, &dealt, exposure, &notes)));
+        if matches!(exit, Exit::Interrupted | Exit::Terminated) {
+            break;
+        }
+    }
+    exit
 }
 
 /// Every system, each with a name of its own.
@@ -150,7 +188,10 @@ fn systems(args: &Args) -> Result<Vec<System>, Exit> {
                 variant: None,
             };
             match plan::load(file, &over) {
-                Ok(plans) => systems.extend(plans.into_iter().map(|plan| system(plan, names))),
+                Ok(plans) => {
+                    let short = args.files.len() == 1 && plans.len() > 1;
+                    systems.extend(plans.into_iter().map(|plan| system(plan, names, short)));
+                }
                 // A lock that needs a quorum on one server: a combination that makes no sense.
                 Err(error) if points.len() > 1 => {
                     say::word(&format!(
@@ -197,10 +238,12 @@ fn systems(args: &Args) -> Result<Vec<System>, Exit> {
     Ok(systems)
 }
 
-/// A plan under the name of its combination, so that its results have a folder of their own.
-fn system(plan: Plan, names: &[String]) -> System {
+/// A plan under the name of its combination, so that its results have a folder of their own. Where all are variants of
+/// one file, the variant's name is enough.
+fn system(plan: Plan, names: &[String], short: bool) -> System {
     if names.is_empty() {
-        let label = campaign::name_of(&plan);
+        let whole = campaign::name_of(&plan);
+        let label = plan.variant.clone().filter(|_| short).unwrap_or(whole);
         return System { label, plan };
     }
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
@@ -246,7 +289,7 @@ fn rule(args: &Args, systems: &[System]) -> (u64, String) {
     }
 }
 
-async fn run(args: &Args, systems: &[System]) -> Exit {
+async fn run(args: &Args, systems: &[System], exposure: Exposure, notes: &[String]) -> Exit {
     let (mut signals, choice) = match (Signals::listen(), Backend::parse(&args.place.backend)) {
         (Ok(signals), Ok(choice)) => (signals, choice),
         (Err(error), _) => {
@@ -281,6 +324,8 @@ async fn run(args: &Args, systems: &[System]) -> Exit {
         .map(|n| streams::repetition(seed, n))
         .collect();
     let mut made = Made::new(args, systems, episodes, rule, &progress);
+    made.comparison.exposure = exposure;
+    made.comparison.notes = notes.to_vec();
     let outcome = compare(
         systems,
         &seeds,
@@ -326,14 +371,12 @@ impl<'a> Made<'a> {
         Self {
             comparison: Comparison {
                 fencepost: 1,
-                name: names.join(" against "),
+                name: format!("{}: {}", systems[0].plan.name, names.join(", ")),
                 seed: systems[0].plan.seed,
                 planned,
                 rule,
-                exposure: Exposure::PerNode,
-                notes: notes(systems),
                 systems: systems.iter().enumerate().map(of).collect(),
-                cut: None,
+                ..Comparison::default()
             },
             exit: Exit::Ok,
             progress,
@@ -415,7 +458,8 @@ fn notes(systems: &[System]) -> Vec<String> {
             )
         })
     };
-    notes.extend(different("faults", &|p| p.faults != first.faults));
+    let faults = plan::each::of_one_node;
+    notes.extend(different("faults", &|p| faults(p) != faults(first)));
     notes.extend(different("load", &|p| p.load != first.load));
     notes.extend(different("lease", &|p| p.lock.ttl != first.lock.ttl));
     notes

@@ -6,6 +6,7 @@ mod engine;
 mod host;
 
 use crate::plan::FaultKind;
+use crate::plan::kinds::kinds;
 use comfy_table::{ContentArrangement, Table};
 use serde::Serialize;
 use std::fmt::Write;
@@ -87,21 +88,6 @@ pub struct DoctorReport {
     pub local: Route,
 }
 
-/// Every kind of fault that the table shows.
-const FAULTS: [FaultKind; 11] = [
-    FaultKind::ClientPause,
-    FaultKind::ClientKill,
-    FaultKind::ClientRestart,
-    FaultKind::SlowWork,
-    FaultKind::NodePause,
-    FaultKind::NodeKill,
-    FaultKind::NodeRestart,
-    FaultKind::Partition,
-    FaultKind::Latency,
-    FaultKind::QuorumThin,
-    FaultKind::ResourceDelay,
-];
-
 /// What the table of faults is drawn from: each a route, or why there is none.
 struct Routes {
     /// Can nodes run as containers.
@@ -112,6 +98,10 @@ struct Routes {
     signals: Route,
     /// Pausing a container.
     pause: Route,
+    /// Filtering the packets of a container.
+    packets: Route,
+    /// A preload shim in servers and clients.
+    shim: Route,
 }
 
 /// Probes everything. Takes about two seconds: one of them watches for hiccups, and with an engine and images a
@@ -131,6 +121,8 @@ pub async fn doctor() -> DoctorReport {
         local,
         signals: host.signals,
         pause: engine.pause,
+        packets: packets(&host.lines),
+        shim: shim(),
     };
     // Measured last, when no other probe disturbs it.
     let hiccups = host::hiccups().await;
@@ -140,9 +132,9 @@ pub async fn doctor() -> DoctorReport {
         .chain(host.lines)
         .chain([hiccups])
         .collect();
-    let faults = FAULTS
-        .into_iter()
-        .map(|fault| fault_line(fault, &routes))
+    let faults = kinds()
+        .iter()
+        .map(|row| fault_line(row.kind, &routes))
         .collect();
     DoctorReport {
         lines,
@@ -150,6 +142,28 @@ pub async fn doctor() -> DoctorReport {
         docker: routes.docker,
         local: routes.local,
     }
+}
+
+/// Whether the preload shim can be had: it is built at its first use.
+fn shim() -> Route {
+    match crate::cluster::shim::available() {
+        Ok(_) => Route::By("a preload shim".into()),
+        Err(error) => Route::Not(plain(&error.to_string())),
+    }
+}
+
+/// Whether packets of a container can be filtered: by which programs, or which one is missing.
+fn packets(lines: &[Line]) -> Route {
+    let missing = lines
+        .iter()
+        .find(|l| matches!(&*l.what, "nsenter" | "iptables") && l.status != Status::Ok);
+    if let Some(line) = missing {
+        return Route::Not(format!("{}: {}", line.what, line.found));
+    }
+    if !nix::unistd::geteuid().is_root() {
+        return Route::Not("entering a container's network needs root".into());
+    }
+    Route::By("nsenter and iptables in the server's network".into())
 }
 
 /// By which route a fault goes. Exhaustive, so that a new kind must say.
@@ -189,9 +203,30 @@ fn fault_line(fault: FaultKind, routes: &Routes) -> FaultLine {
             signal("SIGKILL to the server"),
         ),
         FaultKind::Failover => (by("SENTINEL FAILOVER"), by("SENTINEL FAILOVER")),
-        FaultKind::Partition | FaultKind::Latency | FaultKind::QuorumThin => {
-            (by("Toxiproxy"), by("Toxiproxy"))
+        FaultKind::Partition
+        | FaultKind::Latency
+        | FaultKind::QuorumThin
+        | FaultKind::Bandwidth
+        | FaultKind::SlowClose
+        | FaultKind::Slicer
+        | FaultKind::LimitData
+        | FaultKind::Swizzle => (by("Toxiproxy"), by("Toxiproxy")),
+        FaultKind::NodeDropClients
+        | FaultKind::NodeScriptFlush
+        | FaultKind::NodeFlush
+        | FaultKind::NodeDelete
+        | FaultKind::NodeEvict
+        | FaultKind::NodeFull
+        | FaultKind::NodeSlow
+        | FaultKind::NodeReadonly => (by("commands to the server"), by("commands to the server")),
+        FaultKind::NodeClock | FaultKind::ClientClock | FaultKind::NodePowerLoss => {
+            (routes.shim.clone(), routes.shim.clone())
         }
+        FaultKind::PacketLoss => (
+            routes.packets.clone(),
+            Route::Not("servers share this machine's network".into()),
+        ),
+        FaultKind::Message => (by("a proxy that reads RESP"), by("a proxy that reads RESP")),
     };
     FaultLine {
         fault,
@@ -297,6 +332,8 @@ mod tests {
             local: route(local, "redis-server"),
             signals: Route::By("SIGSTOP".into()),
             pause: Route::Not("no permission".into()),
+            packets: Route::Not("no iptables".into()),
+            shim: Route::By("preload".into()),
         }
     }
 
@@ -327,9 +364,9 @@ mod tests {
             .hint("make setup"),
             Line::new("python3", Status::Ok, "Python 3").hint("never shown"),
         ];
-        let faults: Vec<_> = FAULTS
-            .into_iter()
-            .map(|fault| fault_line(fault, &routes))
+        let faults: Vec<_> = kinds()
+            .iter()
+            .map(|row| fault_line(row.kind, &routes))
             .collect();
         let report = DoctorReport {
             lines,
@@ -353,8 +390,8 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part} in {text}");
         }
-        for fault in FAULTS {
-            assert!(text.contains(&fault_name(fault)), "{fault:?} in {text}");
+        for row in kinds() {
+            assert!(text.contains(row.name), "{} in {text}", row.name);
         }
         assert_eq!(report.json()["faults"][0]["fault"], "client-pause");
         assert_eq!(report.json()["lines"][0]["status"], "missing");

@@ -18,6 +18,8 @@ pub enum Exit {
     Missing,
     /// 70: a defect of ours.
     Defect,
+    /// 129: after SIGHUP, cleaned up.
+    HungUp,
     /// 130: after SIGINT, cleaned up.
     Interrupted,
     /// 143: after SIGTERM, cleaned up.
@@ -34,6 +36,7 @@ impl Exit {
             Self::Usage => 64,
             Self::Missing => 69,
             Self::Defect => 70,
+            Self::HungUp => 129,
             Self::Interrupted => 130,
             Self::Terminated => 143,
         }
@@ -57,7 +60,7 @@ impl Exit {
             Self::Failed => 2,
             Self::Usage | Self::Missing => 3,
             Self::Defect => 4,
-            Self::Interrupted | Self::Terminated => 5,
+            Self::HungUp | Self::Interrupted | Self::Terminated => 5,
         };
         if rank(other) > rank(self) {
             other

@@ -5,6 +5,7 @@
 use super::exit::{Exit, UnknownIs};
 use super::say;
 use crate::campaign;
+use crate::report::compare::Comparison;
 use crate::report::suite::{Run, Suite};
 use crate::report::tables::plural;
 use crate::report::{self, Summary};
@@ -20,7 +21,7 @@ const SUITE_MAX: u64 = 64 << 20;
 #[command(after_help = "Examples:
   fencepost merge shard-1 shard-2 shard-3
   fencepost merge results --out results/merged --json
-  fencepost merge artifacts --markdown > docs/results.md")]
+  fencepost merge results --markdown > docs/results.md              comparisons first, then the table of workloads")]
 pub struct Args {
     /// Results folders, or folders of such; each run in them counts once.
     #[arg(required = true)]
@@ -31,7 +32,7 @@ pub struct Args {
     /// Print the suite as JSON on stdout instead of the table.
     #[arg(long)]
     json: bool,
-    /// Print the table with shares, rates and their intervals as Markdown, and write nothing.
+    /// Print comparisons that lie there, and the table with shares, rates and their intervals, as Markdown; write nothing.
     #[arg(long, conflicts_with = "json")]
     markdown: bool,
     /// What `unknown` counts as.
@@ -44,6 +45,7 @@ pub struct Args {
 struct Lying {
     runs: Vec<PathBuf>,
     suites: Vec<PathBuf>,
+    comparisons: Vec<PathBuf>,
 }
 
 pub fn main(args: &Args) -> Exit {
@@ -57,8 +59,10 @@ pub fn main(args: &Args) -> Exit {
     }
     lying.runs.sort();
     lying.runs.dedup();
+    let (comparisons, lost) = comparisons(&mut lying);
     let (all, summaries, unread) = together(&lying);
-    if all.runs.is_empty() {
+    let unread = unread + lost;
+    if all.runs.is_empty() && (comparisons.is_empty() || !args.markdown) {
         say::word("error: no finished run in these folders");
         say::word("hint: a run's folder holds history.jsonl and verdict.json");
         return Exit::Usage;
@@ -68,8 +72,17 @@ pub fn main(args: &Args) -> Exit {
         plural(all.runs.len() as u64, "run"),
         plural(lying.suites.len() as u64, "suite")
     ));
+    let worst = if all.runs.is_empty() {
+        Exit::Ok
+    } else {
+        Exit::of(all.outcome(), args.unknown)
+    };
     let exit = if args.markdown {
-        say::data(&report::suite::markdown(&all));
+        let mut text: String = comparisons.iter().map(report::compare::markdown).collect();
+        if !all.runs.is_empty() {
+            text.push_str(&report::suite::markdown(&all));
+        }
+        say::data(&text);
         Exit::Ok
     } else {
         let written = std::fs::create_dir_all(&args.out).map_or_else(
@@ -80,8 +93,7 @@ pub fn main(args: &Args) -> Exit {
         written
     };
     let read = if unread == 0 { Exit::Ok } else { Exit::Unknown };
-    exit.worst(read)
-        .worst(Exit::of(all.outcome(), args.unknown))
+    exit.worst(read).worst(worst)
 }
 
 /// Finds runs and suites below a folder. Links are not followed: `latest` would count a run twice, and a link in a
@@ -99,6 +111,9 @@ fn walk(dir: &Path, depth: usize, out: &Path, lying: &mut Lying) -> std::io::Res
     if holds("suite.json") {
         lying.suites.push(dir.join("suite.json"));
     }
+    if holds("compare.json") {
+        lying.comparisons.push(dir.join("compare.json"));
+    }
     let mut below = Vec::new();
     for entry in std::fs::read_dir(dir)? {
         let entry = entry?;
@@ -115,6 +130,37 @@ fn walk(dir: &Path, depth: usize, out: &Path, lying: &mut Lying) -> std::io::Res
     Ok(())
 }
 
+/// The comparisons that lie there; their runs are no part of the table of workloads.
+fn comparisons(lying: &mut Lying) -> (Vec<Comparison>, usize) {
+    let (mut all, mut unread) = (Vec::new(), 0);
+    for path in &lying.comparisons {
+        match read_json::<Comparison>(path) {
+            Ok(comparison) => all.push(comparison),
+            Err(why) => {
+                unread += 1;
+                let what = format!("{}: {why}", path.display());
+                say::word(&format!("warning: {}", report::sanitise::visible(&what)));
+            }
+        }
+    }
+    // Folders may have been moved, so a run is known by its own name and that of its workload's folder.
+    let name = |dir: &Path| {
+        let own = dir.file_name().map(std::ffi::OsStr::to_owned);
+        let above = dir
+            .parent()
+            .and_then(Path::file_name)
+            .map(std::ffi::OsStr::to_owned);
+        (above, own)
+    };
+    let episodes = all
+        .iter()
+        .flat_map(|c: &Comparison| &c.systems)
+        .flat_map(|s| &s.episodes);
+    let theirs: std::collections::BTreeSet<_> = episodes.map(|e| name(&e.dir)).collect();
+    lying.runs.retain(|run| !theirs.contains(&name(run)));
+    (all, unread)
+}
+
 fn together(lying: &Lying) -> (Suite, Vec<Summary>, usize) {
     let mut all = Suite {
         fencepost: 1,
@@ -128,7 +174,7 @@ fn together(lying: &Lying) -> (Suite, Vec<Summary>, usize) {
     };
     let mut files = std::collections::BTreeMap::new();
     for path in &lying.suites {
-        match read_suite(path) {
+        match read_json::<Suite>(path) {
             Ok(suite) => {
                 for run in &suite.runs {
                     if let Some(file) = &run.file {
@@ -160,13 +206,13 @@ fn together(lying: &Lying) -> (Suite, Vec<Summary>, usize) {
     (all, summaries, unread)
 }
 
-fn read_suite(path: &Path) -> Result<Suite, String> {
+fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, String> {
     let size = std::fs::metadata(path).map_err(|e| e.to_string())?.len();
     if size > SUITE_MAX {
-        return Err("too large for a suite".to_owned());
+        return Err("too large: more than 64 MiB".to_owned());
     }
     let text = std::fs::read(path).map_err(|e| e.to_string())?;
-    serde_json::from_slice(&text).map_err(|e| format!("no suite: {e}"))
+    serde_json::from_slice(&text).map_err(|e| format!("not what its name says: {e}"))
 }
 
 /// A suite more. Runs are not taken from it, but from their own folders.

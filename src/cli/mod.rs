@@ -11,6 +11,7 @@ mod doctor_command;
 mod exit;
 mod list;
 mod merge;
+mod predict;
 mod report;
 mod run;
 mod say;
@@ -35,7 +36,7 @@ struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 as expected; 1 not as expected, in either direction; 2 unknown; 64 what the user gave;
-69 what is missing (engine, image, port, disk); 70 a defect of fencepost; 130 and 143 after a signal.";
+69 what is missing (engine, image, port, disk); 70 a defect of fencepost; 129, 130 and 143 after a signal.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -53,6 +54,8 @@ enum Command {
     Compare(compare::Args),
     /// Put the results of several shards, or of any folders, into one table, `junit.xml` and page.
     Merge(merge::Args),
+    /// Predict how often a critical section outlasts its lease, from work times and pauses of one's own.
+    Predict(predict::Args),
     /// Judge one or more histories, from wherever they are.
     Check(check::Args),
     /// Write and print the reports of results folders again, from what stands in them.
@@ -117,6 +120,7 @@ pub fn main() -> ExitCode {
         Command::Suite(args) => suite::main(&args),
         Command::Compare(args) => compare::main(&args),
         Command::Merge(args) => merge::main(&args),
+        Command::Predict(args) => predict::main(&args),
         Command::Check(args) => check::main(&args),
         Command::Report(args) => report::main(&args),
         Command::Doctor(args) => doctor_command::main(&args),

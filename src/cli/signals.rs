@@ -1,6 +1,7 @@
-//! SIGINT and SIGTERM: the first one ends the command in order.
+//! SIGINT, SIGTERM and SIGHUP: the first one ends the command in order.
 //!
-//! Owns which signals count. Must not know what is ended.
+//! Owns which signals count. Must not know what is ended. Where SIGHUP was ignored when the command was started
+//! (`nohup`), it stays ignored: listening would undo that.
 use super::Exit;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -8,6 +9,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 pub struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    hang_up: Option<Signal>,
 }
 
 impl Signals {
@@ -19,16 +21,41 @@ impl Signals {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
+            hang_up: if ignored(SignalKind::hangup()) {
+                None
+            } else {
+                Some(signal(SignalKind::hangup())?)
+            },
         })
     }
 
     /// Waits for one and gives the exit code that stands for it.
     pub async fn heard(&mut self) -> Exit {
+        let Self {
+            interrupt,
+            terminate,
+            hang_up,
+        } = self;
+        let hang_up = async {
+            match hang_up {
+                Some(signal) => signal.recv().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
-            _ = self.interrupt.recv() => Exit::Interrupted,
-            _ = self.terminate.recv() => Exit::Terminated,
+            _ = interrupt.recv() => Exit::Interrupted,
+            _ = terminate.recv() => Exit::Terminated,
+            _ = hang_up => Exit::HungUp,
         }
     }
+}
+
+/// Whether this process was started with `kind` ignored, as /proc says (bit n − 1 of `SigIgn` is signal n).
+fn ignored(kind: SignalKind) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|l| l.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (kind.as_raw_value() - 1) & 1 == 1)
 }
 
 impl crate::campaign::Halt for Signals {

@@ -4,15 +4,17 @@
 use super::route::Route;
 use crate::lock::{CallError, Cmd, Cut, Env, Reply, Script, ScriptId, ms};
 use crate::resp::{Break, Resp, RespError};
-use futures_util::future::Either;
+use futures_util::future::{Either, LocalBoxFuture};
 use rand::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use redis::Value;
 use std::cell::{OnceCell, RefCell};
 use std::future::Future;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// One connection to every node.
 type Links = Rc<[Resp]>;
@@ -95,9 +97,9 @@ impl WorkerEnv {
     }
 
     /// `EVALSHA`, where the hash is known; else `EVAL`.
-    fn script(&self, script: Script<'_>, by_hash: bool) -> redis::Cmd {
+    fn script(&self, script: Script<'_>) -> redis::Cmd {
         let id = script.id();
-        let hash = self.shared.hashes[id as usize].get().filter(|_| by_hash);
+        let hash = self.shared.hashes[id as usize].get();
         let mut cmd = redis::cmd(if hash.is_some() { "EVALSHA" } else { "EVAL" });
         cmd.arg(hash.map_or(id.text(), String::as_str));
         let (key, second) = script.keys();
@@ -108,35 +110,72 @@ impl WorkerEnv {
         cmd.arg(owner).arg(ttl);
         cmd
     }
-}
 
-impl WorkerEnv {
     /// Runs a script by its hash and, where the server does not know it (it was restarted), by its text. That goes on
     /// when the caller gives up: an unlock that nobody waits for must still arrive, or the key stays for its whole TTL.
-    fn run(
-        &self,
-        node: usize,
-        script: Script<'_>,
-    ) -> impl Future<Output = Result<Reply, CallError>> + use<> {
-        let answer = self.links[node].call(&self.script(script, true));
-        let text = self.script(script, false);
-        let links = self.links.clone();
-        let task = tokio::task::spawn_local(async move {
+    fn run(&self, node: usize, script: Script<'_>) -> GoesOn {
+        let link = self.links[node].clone();
+        let (id, cmd) = (script.id(), self.script(script));
+        let answer = link.call(&cmd);
+        let work = async move {
             match reply(answer.await) {
                 // A definite refusal: nothing was executed, so the text may follow.
                 Err(CallError::Server(word)) if word == "NOSCRIPT" => {
-                    reply(links[node].call(&text).await)
+                    reply(link.call(&by_text(id, &cmd)).await)
                 }
                 answer => answer,
             }
-        });
-        async move { task.await.unwrap_or(Err(CallError::Unknown(Cut::Reset))) }
+        };
+        GoesOn(Some(Box::pin(work)))
+    }
+}
+
+/// The command that runs by its text what `by_hash` asks for.
+fn by_text(id: ScriptId, by_hash: &redis::Cmd) -> redis::Cmd {
+    let mut cmd = redis::cmd("EVAL");
+    cmd.arg(id.text());
+    for arg in by_hash.args_iter().skip(2) {
+        if let redis::Arg::Simple(bytes) = arg {
+            cmd.arg(bytes);
+        }
+    }
+    cmd
+}
+
+/// Work that is done to its end, in a task of its own where it is given up.
+struct GoesOn(Option<LocalBoxFuture<'static, Result<Reply, CallError>>>);
+
+impl Future for GoesOn {
+    type Output = Result<Reply, CallError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(work) = &mut self.0 else {
+            return Poll::Pending;
+        };
+        let answer = std::task::ready!(work.as_mut().poll(cx));
+        self.0 = None;
+        Poll::Ready(answer)
+    }
+}
+
+impl Drop for GoesOn {
+    fn drop(&mut self) {
+        if let Some(work) = self.0.take()
+            && !std::thread::panicking()
+        {
+            tokio::task::spawn_local(work);
+        }
     }
 }
 
 impl Env for WorkerEnv {
     fn now(&self) -> Duration {
         self.shared.start.elapsed()
+    }
+
+    fn wall(&self) -> Duration {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        since.unwrap_or_default()
     }
 
     fn sleep(&self, length: Duration) -> impl Future<Output = ()> {

@@ -29,4 +29,4 @@ mod wire;
 
 pub use process::{Answer, ClientError, ClientProcess, ClientSpec, Failure, Notice};
 pub use signals::ProcState;
-pub use wire::{About, Init, Reply, Request};
+pub use wire::{About, Disturb, Init, Reply, Request};

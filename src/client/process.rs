@@ -40,6 +40,8 @@ pub struct ClientSpec {
     pub argv: Vec<String>,
     /// Environment variables let through beside PATH, HOME and LANG.
     pub env: Vec<String>,
+    /// Environment variables given beside these, name and value.
+    pub variables: Vec<(String, String)>,
     /// Where its standard error is kept (the first 4 MiB).
     pub log: PathBuf,
     /// Its working directory.
@@ -195,6 +197,8 @@ pub(super) struct Inner {
     pub(super) closed: Cell<bool>,
     /// [`ClientProcess::kill`] was called.
     killed: Cell<bool>,
+    /// The harness killed it for what it sent, which no fault asked for.
+    pub(super) put_down: Cell<bool>,
     /// It was asked to end: that its pipes close is no misbehaviour.
     pub(super) leaving: Cell<bool>,
     /// Its end; the text is the status.
@@ -231,6 +235,7 @@ impl ClientProcess {
             out_more: Notify::new(),
             closed: Cell::new(false),
             killed: Cell::new(false),
+            put_down: Cell::new(false),
             leaving: Cell::new(false),
             ended: watch::Sender::new(None),
             logged: watch::Sender::new(false),

@@ -69,6 +69,7 @@ pub(super) fn start(spec: &ClientSpec) -> Result<Started, ClientError> {
             command.env(name, value);
         }
     }
+    command.envs(spec.variables.iter().map(|(name, value)| (name, value)));
     let failed = |source| ClientError::Start {
         client: spec.name.clone(),
         program: program.clone(),
@@ -112,6 +113,9 @@ pub(super) fn serve(inner: &Rc<Inner>, started: Started) {
 /// Wait for the end, and end what it left behind in its group.
 async fn reap(inner: Rc<Inner>, mut child: Child) {
     let status = match child.wait().await {
+        Ok(status) if inner.put_down.get() => {
+            format!("killed by the harness for its babble, {status}")
+        }
         Ok(status) => status.to_string(),
         Err(e) => format!("unknown: {e}"),
     };
@@ -199,6 +203,7 @@ async fn read(inner: Rc<Inner>, mut pipe: pipe::Receiver) {
         if lines.babble > BABBLE_MAX && !dead {
             let at = inner.clock.now();
             inner.tell(at, "babbled 16 MiB that answer nothing; killed");
+            inner.put_down.set(true);
             inner.kill();
             ended(&inner).await;
         }

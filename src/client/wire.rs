@@ -124,8 +124,42 @@ pub enum Request {
         /// The number.
         n: u64,
     },
+    /// Something that befalls a worker, also while a request of it is open.
+    Disturb {
+        /// What.
+        what: Disturb,
+        /// Worker.
+        worker: u32,
+        /// Lock key.
+        key: String,
+    },
     /// End: let go of everything and exit.
     Close,
+}
+
+/// What can befall a worker. Each is answered for itself; a call that it ends is answered as `interrupted`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Disturb {
+    /// Its call is cancelled, in the way that the library's language has.
+    Cancel,
+    /// Its thread is interrupted.
+    Interrupt,
+    /// Its handle of the lock is let go without a release, and collected.
+    Drop,
+    /// Its thread ends at once, without clean-up.
+    KillThread,
+}
+
+impl Disturb {
+    /// As the protocol calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cancel => "cancel",
+            Self::Interrupt => "interrupt",
+            Self::Drop => "drop",
+            Self::KillThread => "kill-thread",
+        }
+    }
 }
 
 impl Request {
@@ -170,6 +204,10 @@ impl Request {
             ),
             Request::Held { worker, key } => {
                 head(out, id, "held", *worker, key);
+                Ok(())
+            }
+            Request::Disturb { what, worker, key } => {
+                head(out, id, what.name(), *worker, key);
                 Ok(())
             }
             Request::Tick { n } => write!(out, "{{\"id\":{id},\"op\":\"tick\",\"n\":{n}"),

@@ -92,6 +92,17 @@ pub enum ClusterError {
         /// How many there are.
         nodes: usize,
     },
+    /// A node has no network namespace of its own that can be entered.
+    #[error("{node}: its packets cannot be filtered: {why}")]
+    NoNamespace {
+        /// Its name.
+        node: String,
+        /// Why not.
+        why: &'static str,
+    },
+    /// The preload shim cannot be built.
+    #[error("the preload shim, which clock faults and power loss need, cannot be built: {0}")]
+    Shim(String),
     /// A signal could not be sent.
     #[error("{node}: {signal} cannot be sent: {why}")]
     Signal {
@@ -134,6 +145,8 @@ impl ClusterError {
                 | Self::Spawn { .. }
                 | Self::Port { .. }
                 | Self::Disk { .. }
+                | Self::NoNamespace { .. }
+                | Self::Shim(_)
         )
     }
 
@@ -160,6 +173,12 @@ impl ClusterError {
             Self::Port { .. } => {
                 Some("other programs listen on all ports that were tried; `ss -ltnp` shows which".to_owned())
             }
+            Self::Shim(_) => Some("install a C compiler (Debian, Ubuntu: apt-get install gcc libc6-dev)".to_owned()),
+            Self::NoNamespace { .. } => Some(
+                "`packet-loss` needs --backend docker with an engine on this host, and root; `latency` and \
+                 `partition` go through Toxiproxy and work anywhere"
+                    .to_owned(),
+            ),
             Self::NotReady { .. } | Self::Link { .. } => {
                 Some("is the machine overloaded? `fencepost doctor` measures it".to_owned())
             }

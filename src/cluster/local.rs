@@ -3,7 +3,7 @@
 //! Owns spawning, signalling and reaping. Must not know Toxiproxy's API or clients. Servers listen on 127.0.0.1 only.
 use super::error::ClusterError;
 use super::sentinel::Layout;
-use super::{NodeState, Phase, READY, Spec, probe, server_flags, tools};
+use super::{NodeState, Phase, READY, Spec, probe, server_flags, shim, tools};
 use crate::plan::{Persistence, RestartData};
 use crate::reaper::{Reaper, procs};
 use futures_util::future::try_join_all;
@@ -19,8 +19,6 @@ use std::time::{Duration, Instant};
 
 /// Bound on the death of a killed process.
 const DEATH: Duration = Duration::from_secs(5);
-/// How often a server gets another port when somebody else was faster.
-const PORT_TRIES: usize = 5;
 
 /// Servers and Toxiproxy of one run.
 pub(super) struct Local {
@@ -38,6 +36,8 @@ struct Node {
     folder: PathBuf,
     argv: Vec<String>,
     persistence: Persistence,
+    /// What its environment holds beside the usual.
+    variables: Vec<(String, String)>,
     reaper: Reaper,
     address: SocketAddr,
     server: RefCell<Server>,
@@ -49,6 +49,8 @@ struct Server {
     pid: i32,
     start: u64,
     log: PathBuf,
+    /// Where its own words begin in it.
+    log_from: usize,
     reaper: Reaper,
 }
 
@@ -190,6 +192,8 @@ impl Node {
         reaper: &Reaper,
     ) -> Result<Self, ClusterError> {
         let folder = dir.join(&name);
+        let shim = shim::made(dir, &name);
+        let variables = shim.map(|f| shim::variables(&f)).unwrap_or_default();
         make_dir(&folder.join("data"))?;
         let mut tries = 0;
         loop {
@@ -197,8 +201,8 @@ impl Node {
             let port = tools::free_port(&name)?;
             let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
             let argv = argv(port, &folder)?;
-            let mut server =
-                Server::spawn(&argv, &folder.join("data"), &folder.join("log"), reaper)?;
+            let (data, log) = (folder.join("data"), folder.join("log"));
+            let mut server = Server::spawn(&argv, &data, &log, &variables, reaper)?;
             match server.ready(&name, address, true).await {
                 Ok(()) => {
                     return Ok(Self {
@@ -206,12 +210,13 @@ impl Node {
                         folder,
                         argv,
                         persistence,
+                        variables,
                         reaper: reaper.clone(),
                         address,
                         server: RefCell::new(server),
                     });
                 }
-                Err(_) if tries < PORT_TRIES && server.port_was_taken() => {}
+                Err(_) if server.port_was_taken() => tools::next_try(&name, port, tries)?,
                 Err(e) => return Err(e),
             }
         }
@@ -235,8 +240,8 @@ impl Node {
         } else if self.persistence == Persistence::None {
             tracing::debug!("{} keeps an empty folder: it persists nothing", self.name);
         }
-        let mut server =
-            Server::spawn(&self.argv, &folder, &self.folder.join("log"), &self.reaper)?;
+        let log = self.folder.join("log");
+        let mut server = Server::spawn(&self.argv, &folder, &log, &self.variables, &self.reaper)?;
         let ready = server.ready(&self.name, self.address, true).await;
         // In place even when it is not ready: then it can still be looked at, killed and started again.
         self.server.replace(server);
@@ -304,10 +309,10 @@ async fn start_toxiproxy(
             port.to_string(),
         ];
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let mut server = Server::spawn(&argv, &folder, &folder.join("log"), reaper)?;
+        let mut server = Server::spawn(&argv, &folder, &folder.join("log"), &[], reaper)?;
         match server.ready("toxiproxy", address, false).await {
             Ok(()) => return Ok((server, address)),
-            Err(_) if tries < PORT_TRIES && server.port_was_taken() => {}
+            Err(_) if server.port_was_taken() => tools::next_try("toxiproxy", port, tries)?,
             Err(e) => return Err(e),
         }
     }
@@ -318,10 +323,12 @@ impl Server {
         argv: &[String],
         folder: &Path,
         log: &Path,
+        variables: &[(String, String)],
         reaper: &Reaper,
     ) -> Result<Self, ClusterError> {
         let out = OpenOptions::new().create(true).append(true).open(log);
         let out = out.map_err(ClusterError::disk(log))?;
+        let log_from = out.metadata().map_or(0, |m| m.len() as usize);
         let err = out.try_clone().map_err(ClusterError::disk(log))?;
         let keep = ["PATH", "HOME", "LANG"].into_iter();
         let kept = keep.filter_map(|name| Some((name, std::env::var_os(name)?)));
@@ -332,6 +339,7 @@ impl Server {
             .envs(kept)
             // At its default Toxiproxy writes several lines a connection.
             .env("LOG_LEVEL", "error")
+            .envs(variables.iter().map(|(name, value)| (name, value)))
             .process_group(0)
             .stdin(Stdio::null())
             .stdout(out)
@@ -350,23 +358,25 @@ impl Server {
             pid,
             start,
             log: log.to_path_buf(),
+            log_from,
             reaper: reaper.clone(),
         })
     }
 
-    /// Wait for PONG (or, for what speaks no RESP, for an open port). On failure the error carries the log's end.
+    /// Wait for PONG (or, from what speaks no RESP, for an answer to HTTP). On failure the error carries the log's end.
     async fn ready(&mut self, name: &str, at: SocketAddr, resp: bool) -> Result<(), ClusterError> {
         let since = Instant::now();
-        let child = &mut self.child;
+        let (child, log, from) = (&mut self.child, &self.log, self.log_from);
+        // Toxiproxy lives on, deaf, where its port is taken.
         let dead = || match child.try_wait() {
-            Ok(None) => None,
+            Ok(None) => says_port_taken(log, from).then(|| "its port is in use".to_owned()),
             Ok(Some(status)) => Some(format!("it ended ({status})")),
             Err(e) => Some(e.to_string()),
         };
         let outcome = if resp {
             probe::until_pong(at, READY, dead).await
         } else {
-            probe::until_open(at, READY, dead).await
+            probe::until_http(at, "/version", READY, dead).await
         };
         // Somebody else's server on this port would answer too: ours must be alive after the answer.
         let outcome = outcome.and_then(|()| match self.child.try_wait() {
@@ -378,19 +388,12 @@ impl Server {
             node: name.to_owned(),
             waited: since.elapsed(),
             why,
-            log: tools::tail(&self.log_text(), 8),
+            log: tools::tail(&text(&self.log), 8),
         })
     }
 
-    fn log_text(&self) -> String {
-        let bytes = std::fs::read(&self.log).unwrap_or_default();
-        String::from_utf8_lossy(&bytes).into_owned()
-    }
-
     fn port_was_taken(&self) -> bool {
-        tools::tail(&self.log_text(), 8)
-            .to_ascii_lowercase()
-            .contains("address already in use")
+        says_port_taken(&self.log, self.log_from)
     }
 
     fn kill(&self) {
@@ -406,6 +409,18 @@ impl Drop for Server {
             self.reaper.forget_group(self.pid);
         }
     }
+}
+
+/// Whether a server says in its log that its port is in use; what stands before the byte `from` is another server's.
+fn says_port_taken(log: &Path, from: usize) -> bool {
+    let bytes = std::fs::read(log).unwrap_or_default();
+    let own = String::from_utf8_lossy(bytes.get(from..).unwrap_or_default());
+    own.to_ascii_lowercase().contains("address already in use")
+}
+
+fn text(log: &Path) -> String {
+    let bytes = std::fs::read(log).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 fn make_dir(path: &Path) -> Result<(), ClusterError> {

@@ -18,6 +18,7 @@
 //! | [`toxiproxy`] | the one file that talks to Toxiproxy |
 //! | [`toxic`] | toxics and Toxiproxy's errors, as types |
 //! | `sentinel` | a primary, replicas and Sentinels: settings, addresses, links |
+//! | [`shim`] | clocks and syncs of processes, by a preloaded library |
 //! | [`probe`] | PING and INFO, the proof of readiness |
 //! | [`tools`] | programs and ports of this machine |
 //! | [`error`] | [`ClusterError`] |
@@ -26,6 +27,7 @@ pub mod error;
 mod local;
 pub mod probe;
 mod sentinel;
+pub mod shim;
 mod tools;
 pub mod toxic;
 pub mod toxiproxy;
@@ -43,6 +45,7 @@ use futures_util::future::try_join_all;
 use local::Local;
 use nix::sys::signal::Signal;
 use sentinel::Layout;
+use shim::Shim;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -134,6 +137,15 @@ pub enum Phase {
     Dead,
 }
 
+/// A network namespace of a node's own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Namespace {
+    /// A process in it, in this host's numbering.
+    pub pid: i32,
+    /// Toxiproxy's address, as seen from there.
+    pub toxiproxy: std::net::IpAddr,
+}
+
 enum Servers {
     Local(Box<Local>),
     Docker(Box<Docker>),
@@ -146,6 +158,8 @@ pub struct Cluster {
     layout: Option<Layout>,
     /// Listeners by source and server; none where it cannot be reached from here.
     links: BTreeMap<(String, usize), Option<SocketAddr>>,
+    /// One a node, where the plan needs them.
+    shims: Vec<Shim>,
     toxiproxy: Toxiproxy,
     versions: BTreeMap<String, String>,
 }
@@ -165,6 +179,10 @@ impl Cluster {
             Topology::Sentinel => Some(Layout::new(&spec.plan, spec.backend, tools::free_port)?),
             Topology::Single | Topology::Independent => None,
         };
+        let count = if spec.plan.shim { nodes } else { 0 };
+        let shims: Vec<Shim> = (0..count)
+            .map(|n| Shim::create(&shim::folder(&spec.dir, &format!("n{}", n + 1))))
+            .collect::<Result<_, _>>()?;
         let servers = match spec.backend {
             Backend::Local => Servers::Local(Box::new(
                 Local::start(&spec, nodes, layout.as_ref(), reaper).await?,
@@ -185,6 +203,7 @@ impl Cluster {
             nodes,
             layout,
             links: BTreeMap::new(),
+            shims,
             toxiproxy,
             versions: BTreeMap::new(),
         };
@@ -392,6 +411,26 @@ impl Cluster {
         }
     }
 
+    /// The shim of a node; none: it was started without.
+    pub fn shim(&self, node: usize) -> Option<&Shim> {
+        self.shims.get(node)
+    }
+
+    /// Where a node's packets can be filtered.
+    ///
+    /// # Errors
+    /// [`ClusterError::NoNamespace`] with the reason, [`ClusterError::NoNode`].
+    pub fn namespace(&self, n: usize) -> Result<Namespace, ClusterError> {
+        self.exists(n)?;
+        match &self.servers {
+            Servers::Local(_) => Err(ClusterError::NoNamespace {
+                node: self.node_name(n),
+                why: "servers of the local backend share this machine's network",
+            }),
+            Servers::Docker(d) => d.namespace(n),
+        }
+    }
+
     /// Versions: `server`, `toxiproxy`, and on Docker `engine`, `image`.
     pub fn versions(&self) -> BTreeMap<String, String> {
         self.versions.clone()
@@ -549,6 +588,7 @@ fn server_flags(persistence: Persistence) -> Vec<String> {
     flags.extend(match persistence {
         Persistence::None => ["--appendonly", "no"].as_slice(),
         Persistence::Aof => &["--appendonly", "yes", "--appendfsync", "everysec"],
+        Persistence::AofAlways => &["--appendonly", "yes", "--appendfsync", "always"],
     });
     flags.into_iter().map(str::to_owned).collect()
 }

@@ -24,35 +24,52 @@ pub async fn ping(address: SocketAddr, deadline: Duration) -> Result<(), String>
 pub async fn until_pong(
     address: SocketAddr,
     deadline: Duration,
-    mut dead: impl FnMut() -> Option<String>,
+    dead: impl FnMut() -> Option<String>,
 ) -> Result<(), String> {
-    let end = Instant::now() + deadline;
-    loop {
-        let Err(why) = ping(address, TRY).await else {
-            return Ok(());
-        };
-        if let Some(why) = dead() {
-            return Err(why);
-        }
-        if Instant::now() >= end {
-            return Err(why);
-        }
-        tokio::time::sleep(AGAIN).await;
-    }
+    until(deadline, dead, async || ping(address, TRY).await).await
 }
 
 /// Connect until something listens, as [`until_pong`].
 pub async fn until_open(
     address: SocketAddr,
     deadline: Duration,
+    dead: impl FnMut() -> Option<String>,
+) -> Result<(), String> {
+    let connect = async || match tokio::time::timeout(TRY, TcpStream::connect(address)).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(e)) => Err(e.to_string()),
+        Err(_) => Err(format!("no connection within {TRY:?}")),
+    };
+    until(deadline, dead, connect).await
+}
+
+/// GET `path` until something answers that speaks HTTP, as [`until_pong`].
+pub async fn until_http(
+    address: SocketAddr,
+    path: &str,
+    deadline: Duration,
+    dead: impl FnMut() -> Option<String>,
+) -> Result<(), String> {
+    let get = format!("GET {path} HTTP/1.0\r\n\r\n");
+    let answer = async || {
+        let answer = ask(address, &get, TRY, |got| got.contains("\r\n")).await?;
+        if answer.starts_with("HTTP/1.") {
+            return Ok(());
+        }
+        Err("what listens there does not speak HTTP".to_owned())
+    };
+    until(deadline, dead, answer).await
+}
+
+async fn until(
+    deadline: Duration,
     mut dead: impl FnMut() -> Option<String>,
+    attempt: impl AsyncFn() -> Result<(), String>,
 ) -> Result<(), String> {
     let end = Instant::now() + deadline;
     loop {
-        let why = match tokio::time::timeout(TRY, TcpStream::connect(address)).await {
-            Ok(Ok(_)) => return Ok(()),
-            Ok(Err(e)) => e.to_string(),
-            Err(_) => format!("no connection within {TRY:?}"),
+        let Err(why) = attempt().await else {
+            return Ok(());
         };
         if let Some(why) = dead() {
             return Err(why);

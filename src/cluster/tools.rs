@@ -97,6 +97,20 @@ pub(super) fn free_port(what: &str) -> Result<u16, ClusterError> {
     })
 }
 
+/// How often a server gets another port when somebody else was faster.
+const PORT_TRIES: usize = 5;
+
+/// After `tries` ports that somebody else took first, the last of them `port`: whether there is to be another.
+pub(super) fn next_try(what: &str, port: u16, tries: usize) -> Result<(), ClusterError> {
+    if tries < PORT_TRIES {
+        return Ok(());
+    }
+    Err(ClusterError::Port {
+        what: what.to_owned(),
+        why: format!("{tries} were free and then in use, the last of them 127.0.0.1:{port}"),
+    })
+}
+
 /// The last `lines` lines of a log, each after a line break and two spaces, without control characters.
 pub(super) fn tail(log: &str, lines: usize) -> String {
     let all: Vec<&str> = log.lines().filter(|l| !l.trim().is_empty()).collect();

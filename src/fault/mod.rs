@@ -5,27 +5,52 @@
 //!
 //! Proof comes by another path than the injection: a probe through the link, the process table, a direct connection to
 //! the node, a measured time in the driver. The injecting call's own success proves nothing.
+mod ask;
+mod bandwidth;
+mod client_clock;
 mod client_kill;
 mod client_pause;
+mod cripple;
 mod failover;
 mod latency;
+mod limit_data;
 mod links;
+mod message;
 mod nemesis;
+mod node_clock;
+mod node_delete;
+mod node_drop_clients;
+mod node_evict;
+mod node_flush;
+mod node_full;
 mod node_kill;
 mod node_pause;
+mod node_power_loss;
+mod node_readonly;
 mod node_restart;
+mod node_script_flush;
+mod node_slow;
+mod packet_loss;
 mod partition;
+mod pipe;
 mod probe;
 mod replication;
 mod resource_delay;
+mod slicer;
+mod slow_close;
 mod slow_work;
+mod stream;
+mod swizzle;
 mod target;
+mod wall;
 mod world;
 
+pub use message::{Messages, watch};
 pub use nemesis::Nemesis;
 pub use world::World;
 
-use crate::plan::{FaultKind, FaultPlan};
+use crate::cluster::{Cluster, ClusterError};
+use crate::plan::{FaultKind, FaultPlan, Plan};
 use crate::run::board::Hold;
 use async_trait::async_trait;
 
@@ -43,6 +68,11 @@ pub trait Fault {
         None
     }
 
+    /// Takes down what [`Fault::bit`] compares with, before anything is done. `Err`: it cannot be injected.
+    async fn prepare(&mut self, _world: &World) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Makes it so. `Err` is why it could not be done.
     async fn inject(&mut self, world: &World) -> Result<(), String>;
 
@@ -52,6 +82,11 @@ pub trait Fault {
     /// Whether it ends by itself: there is no window to wait for.
     fn momentary(&self) -> bool {
         false
+    }
+
+    /// Waits until nothing is left for it to do, so that its window may end before its time.
+    async fn spent(&mut self) {
+        std::future::pending::<()>().await;
     }
 
     /// Whether there is something to heal: a killed client stays dead.
@@ -68,9 +103,25 @@ pub trait Fault {
     async fn healed(&mut self, world: &World) -> Proof;
 }
 
+/// Whether each fault of the plan can be injected here at all, known before anything begins.
+///
+/// # Errors
+/// The reason of the first that cannot.
+pub fn possible(plan: &Plan, cluster: &Cluster) -> Result<(), ClusterError> {
+    for fault in &plan.faults {
+        if fault.kind == FaultKind::PacketLoss {
+            for node in 0..cluster.node_count() {
+                cluster.namespace(node)?;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Resolves a planned fault against the run as it stands; `hold` is the trigger's operation, if there was one.
 async fn resolve(
     plan: &FaultPlan,
+    number: u32,
     hold: Option<&Hold>,
     world: &World,
 ) -> Result<Box<dyn Fault>, String> {
@@ -100,17 +151,9 @@ async fn resolve(
             plan,
             target::nodes(plan, hold, world).await?,
         )),
-        FaultKind::Partition => Box::new(partition::Partition::new(
-            plan,
-            target::links(plan, hold, world).await?,
-        )),
         FaultKind::QuorumThin => Box::new(partition::Partition::new(
             plan,
             target::thin(plan, hold, world)?,
-        )),
-        FaultKind::Latency => Box::new(latency::Latency::new(
-            plan,
-            target::links(plan, hold, world).await?,
         )),
         FaultKind::Failover => {
             Box::new(failover::Failover::new(replication::primary(world).await?))
@@ -119,5 +162,81 @@ async fn resolve(
             plan,
             target::client(plan, hold, world)?,
         )?),
+        FaultKind::NodeDropClients
+        | FaultKind::NodeScriptFlush
+        | FaultKind::NodeFlush
+        | FaultKind::NodeEvict
+        | FaultKind::NodeFull
+        | FaultKind::NodeSlow
+        | FaultKind::NodeReadonly
+        | FaultKind::NodeClock
+        | FaultKind::NodePowerLoss
+        | FaultKind::PacketLoss => of_nodes(plan, target::nodes(plan, hold, world).await?)?,
+        FaultKind::NodeDelete => Box::new(node_delete::NodeDelete::new(
+            target::nodes(plan, hold, world).await?,
+            hold,
+            world,
+        )?),
+        FaultKind::ClientClock => Box::new(client_clock::ClientClock::new(
+            plan,
+            target::client(plan, hold, world)?,
+        )),
+        FaultKind::Partition
+        | FaultKind::Latency
+        | FaultKind::Bandwidth
+        | FaultKind::SlowClose
+        | FaultKind::Slicer
+        | FaultKind::LimitData
+        | FaultKind::Swizzle => of_links(plan, target::links(plan, hold, world).await?, world)?,
+        FaultKind::Message => Box::new(message::MessageRule::new(plan, number, hold, world)?),
+    })
+}
+
+/// Faults of servers that live: commands to them, and packets on their way.
+fn of_nodes(plan: &FaultPlan, nodes: Vec<usize>) -> Result<Box<dyn Fault>, String> {
+    Ok(match plan.kind {
+        FaultKind::NodeDropClients => Box::new(node_drop_clients::NodeDropClients::new(nodes)),
+        FaultKind::NodeScriptFlush => Box::new(node_script_flush::NodeScriptFlush::new(nodes)),
+        FaultKind::NodeFlush => Box::new(node_flush::NodeFlush::new(nodes)),
+        FaultKind::NodeEvict => Box::new(node_evict::NodeEvict::new(nodes)),
+        FaultKind::NodeFull => Box::new(node_full::NodeFull::new(nodes)),
+        FaultKind::NodeSlow => Box::new(node_slow::NodeSlow::new(plan, nodes)),
+        FaultKind::NodeReadonly => Box::new(node_readonly::NodeReadonly::new(nodes)),
+        FaultKind::NodeClock => Box::new(node_clock::NodeClock::new(plan, nodes)),
+        FaultKind::NodePowerLoss => Box::new(node_power_loss::NodePowerLoss::new(plan, nodes)),
+        FaultKind::PacketLoss => Box::new(packet_loss::PacketLoss::new(plan, nodes)?),
+        other => return Err(format!("{other} is no fault of a living server")),
+    })
+}
+
+/// Faults of links: cut, late, or carrying bytes badly.
+fn of_links(
+    plan: &FaultPlan,
+    links: Vec<target::Link>,
+    world: &World,
+) -> Result<Box<dyn Fault>, String> {
+    use pipe::Pipe;
+    let direction = plan.direction;
+    Ok(match plan.kind {
+        FaultKind::Partition => Box::new(partition::Partition::new(plan, links)),
+        FaultKind::Latency => Box::new(latency::Latency::new(plan, links)),
+        FaultKind::Bandwidth => Box::new(Pipe::new(
+            bandwidth::Bandwidth::new(plan)?,
+            links,
+            direction,
+        )),
+        FaultKind::SlowClose => Box::new(Pipe::new(
+            slow_close::SlowClose::new(plan)?,
+            links,
+            direction,
+        )),
+        FaultKind::Slicer => Box::new(Pipe::new(slicer::Slicer::new(plan)?, links, direction)),
+        FaultKind::LimitData => Box::new(Pipe::new(
+            limit_data::LimitData::new(plan)?,
+            links,
+            direction,
+        )),
+        FaultKind::Swizzle => Box::new(swizzle::Swizzle::new(plan, links, world)),
+        other => return Err(format!("{other} is no fault of links")),
     })
 }

@@ -2,11 +2,13 @@
 //!
 //! Owns when a fault happens. Must not know how. One task a planned fault, all on the run's own thread.
 use super::world::Step;
-use super::{Fault, World, resolve};
+use super::{Fault, World, cripple, message, resolve};
 use crate::plan::{FaultKind, When};
 use crate::run::board::{Hit, Hold, Scope};
+use crate::run::streams;
 use fencepost_checker::event::phase;
 use rand::Rng;
+use rand_xoshiro::Xoshiro256PlusPlus;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
@@ -33,6 +35,10 @@ struct Planned {
     /// The load is over.
     over: watch::Receiver<bool>,
     load_began: Instant,
+    /// Gaps between one's own windows, from a stream of its own: another fault's draws do not move them.
+    gaps: Xoshiro256PlusPlus,
+    /// When the next of them begins by plan, however long the last took to heal.
+    due: Instant,
 }
 
 impl Nemesis {
@@ -51,7 +57,10 @@ impl Nemesis {
                 world: world.clone(),
                 number,
                 trigger: match &fault.when {
-                    When::On(trigger) => Some(world.board.watch(trigger, Scope::default())),
+                    When::On(_) if fault.kind == FaultKind::Message => {
+                        message::arm(world, number, fault)
+                    }
+                    When::On(trigger) => Some(message::watch(world, trigger, Scope::default())),
                     _ => None,
                 },
                 after: match &fault.when {
@@ -61,6 +70,8 @@ impl Nemesis {
                 bitten: bitten[fault.id.as_str()].clone(),
                 over: over.subscribe(),
                 load_began,
+                gaps: streams::stream(world.plan.seed, &format!("fault {}", fault.id)),
+                due: load_began,
             };
             tokio::task::spawn_local(planned.live())
         });
@@ -91,6 +102,7 @@ fn instant(kind: FaultKind) -> bool {
         | FaultKind::ClientKill
         | FaultKind::ClientRestart
         | FaultKind::SlowWork
+        | FaultKind::Message
         | FaultKind::ResourceDelay => true,
         FaultKind::NodePause
         | FaultKind::Failover
@@ -98,7 +110,24 @@ fn instant(kind: FaultKind) -> bool {
         | FaultKind::NodeRestart
         | FaultKind::Partition
         | FaultKind::Latency
-        | FaultKind::QuorumThin => false,
+        | FaultKind::QuorumThin
+        | FaultKind::NodeDropClients
+        | FaultKind::NodeScriptFlush
+        | FaultKind::NodeFlush
+        | FaultKind::NodeDelete
+        | FaultKind::NodeEvict
+        | FaultKind::NodeFull
+        | FaultKind::NodeSlow
+        | FaultKind::NodeReadonly
+        | FaultKind::Bandwidth
+        | FaultKind::SlowClose
+        | FaultKind::Slicer
+        | FaultKind::LimitData
+        | FaultKind::PacketLoss
+        | FaultKind::Swizzle
+        | FaultKind::NodeClock
+        | FaultKind::ClientClock
+        | FaultKind::NodePowerLoss => false,
     }
 }
 
@@ -115,6 +144,8 @@ impl Planned {
             if !repeats {
                 return;
             }
+            let plan = &self.world.plan.faults[self.number as usize];
+            self.due += plan.length.or(plan.down).unwrap_or_default();
         }
         if !fired {
             self.step(
@@ -131,13 +162,15 @@ impl Planned {
         let mut over = self.over.clone();
         let ends = over.wait_for(|over| *over);
         let when = &world.plan.faults[self.number as usize].when;
+        if let When::Every(mean) = when {
+            let uniform: f64 = self.gaps.random();
+            self.due += mean.mul_f64(-(1.0 - uniform).ln());
+        }
+        let due = self.due;
         let comes = async {
             match when {
                 When::At(at) => tokio::time::sleep_until(self.load_began + *at).await,
-                When::Every(mean) => {
-                    let uniform: f64 = world.random.borrow_mut().random();
-                    tokio::time::sleep(mean.mul_f64(-(1.0 - uniform).ln())).await;
-                }
+                When::Every(_) => tokio::time::sleep_until(due).await,
                 When::On(_) => {
                     let Some(trigger) = &mut self.trigger else {
                         return std::future::pending().await;
@@ -170,17 +203,28 @@ impl Planned {
             Ok(fault) => fault,
             Err(why) => return self.step(phase::NO_BITE, None, Some(&why)),
         };
-        if !instant(plan.kind) {
+        // A message waits for every fault but a server's restart, which would be a pause of its own.
+        let on_message = matches!(&plan.when, When::On(trigger) if trigger.message.is_some());
+        if !(instant(plan.kind) || (on_message && plan.kind != FaultKind::NodeRestart)) {
             drop(gate.take());
         }
+        if let Err(why) = fault.prepare(&world).await {
+            return self.step(phase::NO_BITE, Some(&*fault), Some(&why));
+        }
         self.step(phase::INJECT, Some(&*fault), None);
-        if let Err(why) = fault.inject(&world).await {
+        let done = if cripple::is_crippled(plan.kind) {
+            Ok(())
+        } else {
+            fault.inject(&world).await
+        };
+        if let Err(why) = done {
             self.step(phase::NO_BITE, Some(&*fault), Some(&why));
             return self.undo(fault).await;
         }
         let injected = Instant::now();
         let until = plan.until.as_ref().map(|t| {
-            world.board.watch(
+            message::watch(
+                &world,
                 t,
                 Scope(
                     fault
@@ -200,7 +244,10 @@ impl Planned {
             Err(why) => self.step(phase::NO_BITE, Some(&*fault), Some(&why)),
         }
         if !fault.momentary() {
-            self.window(injected, plan.length, until).await;
+            tokio::select! {
+                () = self.window(injected, plan.length, until) => {}
+                () = fault.spent() => {}
+            }
         }
         self.undo(fault).await;
     }
@@ -214,7 +261,7 @@ impl Planned {
     ) -> Result<Box<dyn Fault>, String> {
         let plan = &self.world.plan.faults[self.number as usize];
         loop {
-            match resolve(plan, hold, &self.world).await {
+            match resolve(plan, self.number, hold, &self.world).await {
                 Ok(fault) => return Ok(fault),
                 Err(why) if *self.over.borrow() => return Err(why),
                 Err(_) => {
@@ -261,7 +308,12 @@ impl Planned {
             Err(why) => Err(why),
         };
         match outcome {
-            Ok(proof) => self.step(phase::HEALED, Some(&*fault), Some(&proof)),
+            Ok(proof) => {
+                self.step(phase::HEALED, Some(&*fault), Some(&proof));
+                self.world
+                    .board
+                    .over(&self.world.plan.faults[self.number as usize].id);
+            }
             Err(why) => self.step(phase::NOT_HEALED, Some(&*fault), Some(&why)),
         }
     }

@@ -34,12 +34,16 @@ impl Fault for NodeRestart {
         super::target::node_names(&self.nodes)
     }
 
-    async fn inject(&mut self, world: &World) -> Result<(), String> {
+    async fn prepare(&mut self, world: &World) -> Result<(), String> {
         for node in &self.nodes {
             self.before.push(probe::run_id(world, *node).await?);
             let set = format!("SET {CANARY} 1 PX 60000");
             probe::command(world.cluster.direct(*node), &set, probe::ANSWER).await?;
         }
+        Ok(())
+    }
+
+    async fn inject(&mut self, world: &World) -> Result<(), String> {
         for node in &self.nodes {
             world
                 .cluster

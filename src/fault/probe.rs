@@ -123,11 +123,19 @@ pub(super) async fn run_id(world: &World, node: usize) -> Result<String, String>
 
 /// Repeats a probe until it succeeds; after [`PATIENCE`] its last word is the outcome.
 pub(super) async fn retry<T, F: AsyncFn() -> Result<T, String>>(probe: F) -> Result<T, String> {
+    retry_for(PATIENCE, probe).await
+}
+
+/// As [`retry`], with a patience of its own.
+pub(super) async fn retry_for<T, F: AsyncFn() -> Result<T, String>>(
+    patience: Duration,
+    probe: F,
+) -> Result<T, String> {
     let began = Instant::now();
     loop {
         match probe().await {
             Ok(value) => return Ok(value),
-            Err(why) if began.elapsed() > PATIENCE => return Err(why),
+            Err(why) if began.elapsed() > patience => return Err(why),
             Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
         }
     }

@@ -69,6 +69,7 @@ fn clients(word: &str, hold: Option<&Hold>, world: &World) -> Result<Vec<String>
             .slots()
             .iter()
             .map(|slot| slot.name.clone())
+            .filter(|name| !world.plan.load.clean.contains(name))
             .collect()),
         word => role(word, hold, world).map(|name| vec![name]),
     }

@@ -1,6 +1,7 @@
 //! What a fault can touch and ask.
 //!
 //! Owns nothing: it is the set of handles that the run hands to the nemesis.
+use super::message::Messages;
 use crate::cluster::Cluster;
 use crate::observe::Observer;
 use crate::plan::Plan;
@@ -8,6 +9,7 @@ use crate::record::{Clock, Sink};
 use crate::run::board::Board;
 use crate::run::clients::Clients;
 use crate::run::recorder::Recorder;
+use crate::tap::Taps;
 use fencepost_checker::{Event, EventType, Process, Value, event::phase};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::cell::{Cell, RefCell};
@@ -17,6 +19,8 @@ use std::rc::Rc;
 pub struct World {
     /// The plan.
     pub plan: Rc<Plan>,
+    /// What all keys of this run begin with.
+    pub prefix: String,
     /// The run's clock.
     pub clock: Clock,
     /// The history.
@@ -29,6 +33,10 @@ pub struct World {
     pub observer: Rc<Observer>,
     /// Who holds, who waits.
     pub board: Rc<Board>,
+    /// The proxies in front of the links, where the plan asks for them.
+    pub taps: Option<Taps>,
+    /// Rules on messages, by the number of their fault.
+    pub messages: Messages,
     /// The stream `faults` of the seed.
     pub random: RefCell<Xoshiro256PlusPlus>,
     /// Numbers given out by [`World::fresh`].

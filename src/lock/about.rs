@@ -101,6 +101,26 @@ pub const LOCKS: &[LockInfo] = &[
         unsafe_on_purpose: false,
     },
     LockInfo {
+        name: "set-nx-wall",
+        about: "set-nx-lua whose validity is counted on the time of day, as many libraries do it.",
+        holds_against: "All that set-nx-lua holds against, as long as the client's wall clock goes evenly.",
+        broken_by: "A wall clock of the client that is set back during the call: it claims more of the lease than \
+                    there is (`validity`). All that breaks set-nx-lua breaks it too.",
+        no_fencing: None,
+        nodes: "1",
+        unsafe_on_purpose: true,
+    },
+    LockInfo {
+        name: "redlock-wall",
+        about: "redlock whose validity is counted on the time of day, as many libraries do it.",
+        holds_against: "All that redlock holds against, as long as the client's wall clock goes evenly.",
+        broken_by: "A wall clock of the client that is set back during the call: it claims more of the lease than \
+                    there is (`validity`). All that breaks redlock breaks it too.",
+        no_fencing: Some("as for redlock: its owner values are unique but not ordered"),
+        nodes: "1 or more, best odd",
+        unsafe_on_purpose: true,
+    },
+    LockInfo {
         name: "perfect",
         about: "Control: the driver itself grants, to one worker at a time, until the release or until it saw the \
                 client die; the client only works.",

@@ -11,6 +11,7 @@
 //! | `set_nx_no_ttl`, `set_nx_del`, `set_nx_get_del` | wrong on purpose, one mistake each |
 //! | `set_nx_lua` | right for one server |
 //! | `redlock` | N servers, a quorum |
+//! | `wall` | the two above, with claims by the time of day |
 //! | `single` | what the locks on one server share |
 //! | `script` | the Lua scripts |
 use async_trait::async_trait;
@@ -33,6 +34,7 @@ mod sim;
 mod single;
 #[cfg(test)]
 mod tests;
+mod wall;
 
 pub use about::{LOCKS, LockInfo, lock_info};
 pub use script::{Script, ScriptId, ms};
@@ -41,6 +43,11 @@ pub use script::{Script, ScriptId, ms};
 pub trait Env {
     /// Time since some fixed moment, monotonic, on the client's own clock.
     fn now(&self) -> Duration;
+
+    /// The time of day since 1970, which may step: right locks do not ask.
+    fn wall(&self) -> Duration {
+        self.now()
+    }
 
     /// Wait.
     fn sleep(&self, length: Duration) -> impl Future<Output = ()>;
@@ -282,6 +289,14 @@ pub fn build<E: Env + 'static>(
         "set-nx-get-del" => Box::new(set_nx_get_del::SetNxGetDel(settings)),
         "set-nx-lua" => Box::new(set_nx_lua::SetNxLua(settings)),
         "redlock" => Box::new(redlock::Redlock(settings)),
+        "set-nx-wall" => Box::new(wall::OnWall {
+            inner: Box::new(set_nx_lua::SetNxLua(settings)),
+            settings,
+        }),
+        "redlock-wall" => Box::new(wall::OnWall {
+            inner: Box::new(redlock::Redlock(settings)),
+            settings,
+        }),
         "perfect" => Box::new(perfect::Perfect(settings)),
         other => return Err(BuildError::NoSuchLock(other.to_owned())),
     })

@@ -60,9 +60,13 @@ struct Budget {
 impl Budget {
     const MAX: f64 = READS_PER_SECOND as f64;
 
-    fn spend(&mut self, now: u64) -> bool {
+    fn left(&self, now: u64) -> f64 {
         let refill = now.saturating_sub(self.at) as f64 / 1e9 * Self::MAX;
-        (self.left, self.at) = ((self.left + refill).min(Self::MAX), now);
+        (self.left + refill).min(Self::MAX)
+    }
+
+    fn spend(&mut self, now: u64) -> bool {
+        (self.left, self.at) = (self.left(now), now);
         let may = self.left >= 1.0;
         self.left -= f64::from(u8::from(may));
         may
@@ -170,6 +174,11 @@ impl View {
         self.queue
             .deadline()
             .map_or(self.next_ping, |d| d.min(self.next_ping))
+    }
+
+    /// More happens than owners may be read for: there is no hurry to see the next event.
+    pub(super) fn is_busy(&self) -> bool {
+        self.budget.left(self.clock.now()) < 1.0
     }
 
     /// Pings if it is time, and lets go of events that waited long enough.

@@ -19,6 +19,9 @@ use tokio::time::Instant;
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
 /// Room for one read.
 const READ_SIZE: usize = 16 << 10;
+/// Least time between two reads from a server on which more happens than owners may be read for: it would wake the
+/// harness for each event, and the load that does this to it would be the less.
+const BUSY_READ_EVERY: Duration = Duration::from_millis(1);
 /// After this much silence a second connection is tried beside the first.
 const SUSPECT_AFTER: Duration = Duration::from_secs(1);
 /// Where that one is answered, the first one has this long to be answered too; then it counts as lost.
@@ -155,6 +158,7 @@ impl Watch {
         }
         let (mut reader, mut writer) = conn.stream.split();
         let mut suspicion = Suspicion::default();
+        let mut last_read = Instant::now();
         loop {
             if let Err(why) = self.take_all(&mut conn.input) {
                 return End::Lost(why);
@@ -163,11 +167,15 @@ impl Watch {
                 return End::Lost(ConnError::Silent(self.silence().as_millis()));
             }
             conn.input.reserve(READ_SIZE);
-            let wake = Instant::from_std(self.clock.at(self.view.wake_at()));
+            let busy = self.view.is_busy();
+            let mut wake = Instant::from_std(self.clock.at(self.view.wake_at()));
+            if busy {
+                wake = wake.min(last_read + BUSY_READ_EVERY);
+            }
             let lost = tokio::select! {
-                read = reader.read_buf(&mut conn.input) => match read {
+                read = reader.read_buf(&mut conn.input), if !busy => match read {
                     Ok(0) => Some(ConnError::Closed),
-                    Ok(_) => None,
+                    Ok(_) => { last_read = Instant::now(); None }
                     Err(source) => Some(ConnError::Io { addr: self.nodes.direct(self.n), source }),
                 },
                 sent = writer.write_buf(&mut self.view.out), if !self.view.out.is_empty() => match sent {
@@ -181,6 +189,7 @@ impl Watch {
                 () = tokio::time::sleep_until(wake) => {
                     // After a stall of the harness the answers that events wait for are there, only late.
                     let _ = reader.try_read_buf(&mut conn.input);
+                    last_read = Instant::now();
                     if let Err(why) = self.take_all(&mut conn.input) {
                         return End::Lost(why);
                     }

@@ -2,12 +2,15 @@
 //!
 //! Owns kinds, their keys and targets, and that each names something that is there; times and triggers are in
 //! `moment`. Must not know how a fault is injected. Gives [`FaultPlan`]s to `file`.
+use super::each;
 use super::kinds::{COMMON_KEYS, KindInfo, form, kinds};
+use super::measures;
 use super::names::nearest;
 use super::read::{Names, Section, unknown_keys, unknown_name, wrong_type};
 use super::tree::{At, Entry, Node, Table, Texts, Value};
 use super::{
-    ClusterPlan, Direction, FaultKind, FaultPlan, PartitionMode, RestartData, Target, Topology,
+    ClusterPlan, Direction, FaultKind, FaultPlan, PartitionMode, Persistence, RestartData, Target,
+    Topology,
 };
 use std::time::Duration;
 
@@ -33,9 +36,17 @@ pub fn read(texts: &mut Texts, entry: Option<&Entry>, world: &World<'_>) -> Vec<
         wrong_type(texts, "fault", &entry.node, "an array of tables", hint);
         return Vec::new();
     };
-    let ids: Vec<String> = items.iter().enumerate().map(|(i, n)| id_of(i, n)).collect();
+    let items = each::expand(items, world.cluster.nodes, world.clients, id_of);
+    let ids = items
+        .iter()
+        .enumerate()
+        .map(|(i, item)| id_of(i, &item.node));
+    let ids: Vec<String> = ids.collect();
     let mut plans = Vec::new();
-    for (index, node) in items.iter().enumerate() {
+    for (index, each::Item { node, copy }) in items.iter().enumerate() {
+        if *copy && texts.any_problem() {
+            continue;
+        }
         let Value::Table(table) = &node.value else {
             wrong_type(texts, "fault", node, "a table", None);
             continue;
@@ -51,6 +62,14 @@ pub fn read(texts: &mut Texts, entry: Option<&Entry>, world: &World<'_>) -> Vec<
         plans.extend(one.read(texts));
     }
     plans
+}
+
+/// The ids of all faults of the file.
+pub fn ids(entry: Option<&Entry>) -> Vec<String> {
+    match entry.map(|e| &e.node.value) {
+        Some(Value::Array(items)) => items.iter().enumerate().map(|(i, n)| id_of(i, n)).collect(),
+        _ => Vec::new(),
+    }
 }
 
 /// The id that a fault has or is given.
@@ -76,6 +95,24 @@ pub struct One<'a> {
     pub ids: &'a [String],
     /// Its own place among them.
     pub index: usize,
+}
+
+impl<'a> One<'a> {
+    /// A step under reading: it may refer to any fault, wherever it stands.
+    pub fn for_step(
+        section: Section<'a>,
+        table: &'a Table,
+        world: &'a World<'a>,
+        ids: &'a [String],
+    ) -> Self {
+        Self {
+            section,
+            table,
+            world,
+            ids,
+            index: ids.len(),
+        }
+    }
 }
 
 impl One<'_> {
@@ -133,11 +170,14 @@ impl One<'_> {
             work: s.duration(texts, "work", NANO),
             data: pick(s, texts, "data", &["keep", "drop"], &data),
             down: s.duration(texts, "down", Duration::ZERO),
+            measures: measures::read(texts, s),
             demote_after: s.duration(texts, "demote_after", Duration::ZERO),
+            message: self.message(texts, row.kind),
             target: target?,
             when: when?,
         };
         self.check_together(texts, &plan);
+        self.check_message(texts, &plan);
         Some(plan)
     }
 
@@ -191,8 +231,11 @@ impl One<'_> {
                     "for" => {
                         "how long it lasts: for = \"2s\", or until = { op = \"…\", result = \"…\" }"
                     }
+                    "action" => "what is done to the message: action = \"drop\"",
                     "work" => "how long the critical section takes: work = \"2500ms\"",
-                    _ => "how much is added: latency = \"200ms\"",
+                    key => {
+                        measures::example(key).unwrap_or("how much is added: latency = \"200ms\"")
+                    }
                 };
                 let label = format!("add `{key}`");
                 texts.problem(&self.kind_at(), message, label, help.to_owned());
@@ -299,8 +342,10 @@ impl One<'_> {
                 "waiter",
                 "client:c1",
                 "clients",
+                "each-client",
                 "node:1",
                 "nodes",
+                "each-node",
                 "quorum-edge",
                 "primary",
                 "replica:1",
@@ -331,7 +376,8 @@ impl One<'_> {
         None
     }
 
-    fn node(&self, texts: &mut Texts, number: &str, at: &At) -> Option<u32> {
+    /// The number of a node that is there.
+    pub fn node(&self, texts: &mut Texts, number: &str, at: &At) -> Option<u32> {
         let there = self.world.cluster.nodes;
         if let Some(n) = number
             .parse::<u32>()
@@ -396,6 +442,13 @@ impl One<'_> {
             let label = "more than the latency itself";
             texts.problem(&s.at("jitter"), "`jitter` too large", label, None);
         }
+        if plan.kind == FaultKind::NodeSlow
+            && plan.length.is_some_and(|l| l > Duration::from_secs(4))
+        {
+            let label = "expected at most 4s: from 5s on a server answers BUSY by itself";
+            texts.problem(&s.at("for"), "`for` is too long", label, None);
+        }
+        self.check_shim(texts, plan);
         if plan.demote_after.is_some() && self.world.cluster.topology != Topology::Sentinel {
             let label = "for topology `sentinel` only";
             let message = "`demote_after` without replicas";
@@ -411,6 +464,25 @@ impl One<'_> {
                 label,
                 None,
             );
+        }
+    }
+}
+
+impl One<'_> {
+    /// A clock must go wrong somehow, and power takes only what was written.
+    fn check_shim(&self, texts: &mut Texts, plan: &FaultPlan) {
+        let clock = matches!(plan.kind, FaultKind::NodeClock | FaultKind::ClientClock);
+        if clock && plan.measures.step_ns.is_none() && plan.measures.drift.is_none() {
+            let message = format!("`{}` needs `step` or `drift`", plan.kind);
+            let help = "step = \"+60s\" or \"-60s\" at once; drift = 0.05 is 5 % fast from then on";
+            texts.problem(&self.kind_at(), message, "how wrong?", help.to_owned());
+        }
+        let nothing = self.world.cluster.persistence == Persistence::None;
+        if plan.kind == FaultKind::NodePowerLoss && nothing {
+            let help = "cluster.persistence = \"aof-everysec\" or \"aof-always\"; without any, node-restart does the same";
+            let label = "nothing is written that could be lost";
+            let message = "`node-power-loss` without persistence";
+            texts.problem(&self.kind_at(), message, label, help.to_owned());
         }
     }
 }

@@ -5,8 +5,10 @@
 //! fault's place; `--set` comes last. `cli` hands the plans to `run`.
 use super::error::PlanError;
 use super::fault::{self, World, id_of};
+use super::kinds::clocks::shims_servers;
 use super::read::{Names, Section, keys_of, unknown_keys, unknown_name, wrong_type};
 use super::sections::{cluster, expect, load_plan, lock, resource};
+use super::step;
 use super::tree::{self, At, Entry, Node, Table, Texts, Value};
 use super::{LoadPlan, LockPlan, Plan};
 use std::io::Read;
@@ -346,7 +348,12 @@ fn one(
     let lock = lock(texts, &lock_s, &cluster_s, cluster.as_ref());
     let load_s = Section::open(texts, "load", whole.get("load"), &start, keys_of("load"));
     let ttl = lock.as_ref().map_or(Duration::from_secs(2), |l| l.ttl);
-    let load = load_plan(texts, &load_s, ttl);
+    let load = load_plan(
+        texts,
+        &load_s,
+        ttl,
+        cluster.as_ref().map_or(15, |c| c.nodes),
+    );
     let resource_s = Section::open(
         texts,
         "resource",
@@ -358,23 +365,29 @@ fn one(
     let expect = expect(texts, whole.get("expect"));
     check_stick(texts, &lock_s, lock.as_ref(), load.as_ref());
     // A fault is judged against the cluster and the clients, so only where these are known.
-    let (cluster, load) = (cluster?, load?);
+    let (mut cluster, load) = (cluster?, load?);
     let world = World {
         cluster: &cluster,
         clients: load.clients,
         load: load.length,
     };
     let faults = fault::read(texts, whole.get("fault"), &world);
+    let ids = fault::ids(whole.get("fault"));
+    let steps = whole.get("step");
+    let steps = step::read(texts, steps, &world, &ids, load.workers, ttl);
+    cluster.shim = faults.iter().any(|f| shims_servers(f.kind));
     Some(Plan {
         name,
         variant,
         about,
         seed,
+        tap: top.bool(texts, "tap").unwrap_or(false),
         cluster,
         lock: lock?,
         load,
         resource,
         faults,
+        steps,
         expect,
     })
 }

@@ -2,6 +2,10 @@
 //!
 //! Owns the table [`kinds`], which the parser obeys, `schema` publishes and `list faults` prints. Must not know how a
 //! fault is injected; `fault` does what this table says.
+pub(super) mod clocks;
+mod commands;
+mod pipes;
+
 use super::{FaultKind, Target};
 
 /// What there is to know of one kind of fault.
@@ -258,6 +262,52 @@ const KINDS: &[KindInfo] = &[
         quorum_only: false,
         inverse: "REPLICAOF to the old primary",
         attestation: "ROLE of another node says master, then that of one node only, and the Sentinels name it",
+    },
+    commands::NODE_DROP_CLIENTS,
+    commands::NODE_SCRIPT_FLUSH,
+    commands::NODE_FLUSH,
+    commands::NODE_DELETE,
+    commands::NODE_EVICT,
+    commands::NODE_FULL,
+    commands::NODE_SLOW,
+    commands::NODE_READONLY,
+    pipes::BANDWIDTH,
+    pipes::SLOW_CLOSE,
+    pipes::SLICER,
+    pipes::LIMIT_DATA,
+    pipes::PACKET_LOSS,
+    pipes::SWIZZLE,
+    clocks::NODE_CLOCK,
+    clocks::CLIENT_CLOCK,
+    clocks::NODE_POWER_LOSS,
+    KindInfo {
+        kind: FaultKind::Message,
+        name: "message",
+        about: "single messages are held, lost, delayed, answered with an error, doubled, or end their connection",
+        effect: "In a proxy of the harness that reads RESP, in front of Toxiproxy. `on = { message = \"SET\", edge = \
+                 \"reply\", nth = 2 }` names the first message, `count` how many of its kind are hit from there on \
+                 (one; with `for` or `until`, all while the fault lasts). action = \"hold\": it waits until the \
+                 fault ends; \"delay\": it passes `latency` later; \"drop\": the server never sees the command; \
+                 \"swallow\": the client never sees the reply; \"error\": the client gets `error` instead, and at \
+                 the request's edge the server never sees the command; \"reset\": both ends get a RST; \
+                 \"black-hole\": nothing passes any more on that connection; \"duplicate\": the command is sent \
+                 twice. What stands behind a message on its connection waits with it. connection = \"keep\": after \
+                 a loss nothing more passes in that direction, since a stream cannot lose a part of itself; \
+                 \"close\": the connection ends.",
+        targets: LINKS,
+        allowed: &[
+            "for",
+            "until",
+            "action",
+            "error",
+            "connection",
+            "count",
+            "latency",
+        ],
+        required: &["action"],
+        quorum_only: false,
+        inverse: "the rule is removed, what waits goes on, what lies in a black hole is closed",
+        attestation: "the wire's record: the message, and what became of it",
     },
 ];
 

@@ -8,15 +8,19 @@
 //!                                        `-error-> every mistake at its place
 //! ```
 pub mod duration;
+pub mod each;
 mod error;
 mod fault;
 mod file;
 pub mod kinds;
+mod measures;
+pub mod message;
 mod moment;
 pub mod names;
 mod read;
 mod schema;
 mod sections;
+pub mod step;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -25,7 +29,10 @@ mod write;
 pub use error::{PlanError, Problem};
 pub use fault::is_server;
 pub use file::{Overrides, load, load_resolved, parse};
+pub use measures::Measures;
+pub use message::{MessageAction, MessageConnection, MessagePattern, MessagePlan};
 pub use schema::schema;
+pub use step::{Doing, StepPlan};
 
 use fencepost_checker::{Expect, Fence};
 use serde::{Deserialize, Serialize};
@@ -43,6 +50,8 @@ pub struct Plan {
     pub about: String,
     /// Seed of every random stream.
     pub seed: u64,
+    /// Each command and reply goes on record, also where no fault is keyed on a message.
+    pub tap: bool,
     /// Servers.
     pub cluster: ClusterPlan,
     /// The lock under test.
@@ -53,6 +62,8 @@ pub struct Plan {
     pub resource: ResourcePlan,
     /// The nemesis, in the order of the file.
     pub faults: Vec<FaultPlan>,
+    /// An exact schedule for some clients; the others work in loops beside it.
+    pub steps: Vec<StepPlan>,
     /// Expected outcome by check or class.
     pub expect: BTreeMap<String, Expect>,
 }
@@ -81,6 +92,9 @@ pub struct ClusterPlan {
     /// Topology `sentinel`: a replica that was silent for longer is out of reach to `min_replicas`; whole seconds.
     #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
     pub max_lag: Option<Duration>,
+    /// Servers are started with the preload shim: some fault needs it. Follows from the faults.
+    #[serde(skip)]
+    pub shim: bool,
 }
 
 /// How the servers stand to each other.
@@ -101,8 +115,10 @@ pub enum Topology {
 pub enum Persistence {
     /// Nothing: `--save '' --appendonly no`.
     None,
-    /// Append-only file, `appendfsync everysec`.
+    /// Append-only file, `appendfsync everysec`; `aof-everysec` is the same.
     Aof,
+    /// Append-only file, `appendfsync always`.
+    AofAlways,
 }
 
 /// How clients reach Toxiproxy in Docker.
@@ -144,6 +160,8 @@ pub struct LockPlan {
     pub respect_validity: bool,
     /// The lock gives out fencing tokens (single node: an atomic INCR with the grant).
     pub fencing: bool,
+    /// For a lock that queues: how many others may be granted it while a worker waits; none: it states no such bound.
+    pub bypass: Option<u64>,
     /// A grant and an extension count only once this many replicas have acknowledged them (`WAIT`); 0: not asked.
     pub wait: u32,
     /// Clients that keep to the first primary for good, where the others ask the Sentinels.
@@ -183,9 +201,21 @@ pub struct LoadPlan {
     pub think: Duration,
     /// Open loop: intended starts a second over all workers; none: closed loop.
     pub rate: Option<f64>,
+    /// Clients whose links no fault on all links (`*`, `clients`, `node:1` …) hits.
+    pub clean: Vec<String>,
+    /// The nodes that a client knows, by number from 1; one that is not named knows all.
+    pub nodes: BTreeMap<String, Vec<u32>>,
     /// Quiet tail after healing, with the same clients acquiring again; default: three leases, at most 10 s.
     #[serde(with = "duration")]
     pub tail: Duration,
+}
+
+impl LoadPlan {
+    /// Whether this client knows that node (from 0).
+    pub fn reaches(&self, client: &str, node: usize) -> bool {
+        let mine = self.nodes.get(client);
+        mine.is_none_or(|nodes| nodes.iter().any(|n| *n as usize == node + 1))
+    }
 }
 
 /// Distribution of the work time.
@@ -244,9 +274,24 @@ pub struct FaultPlan {
     /// Time between the kill and the start of a restart.
     #[serde(with = "duration::optional")]
     pub down: Option<Duration>,
+    /// What is done to a message.
+    pub message: Option<MessagePlan>,
     /// Topology `sentinel`: how long a primary that was replaced stays writable once the fault itself is undone.
     #[serde(with = "duration::optional")]
     pub demote_after: Option<Duration>,
+    /// What it needs beside times.
+    pub measures: Measures,
+}
+
+impl FaultPlan {
+    /// Whether it waits for a message, at its beginning or at its end.
+    pub fn on_message(&self) -> bool {
+        let on = match &self.when {
+            When::On(trigger) => trigger.message.is_some(),
+            _ => false,
+        };
+        on || self.until.as_ref().is_some_and(|t| t.message.is_some())
+    }
 }
 
 /// Kinds of fault.
@@ -277,6 +322,42 @@ pub enum FaultKind {
     ResourceDelay,
     /// `SENTINEL FAILOVER`: another node is promoted although the primary is well.
     Failover,
+    /// A server closes its clients' connections.
+    NodeDropClients,
+    /// A server forgets loaded scripts.
+    NodeScriptFlush,
+    /// A server is emptied.
+    NodeFlush,
+    /// A lock's key is deleted by an outsider.
+    NodeDelete,
+    /// A server evicts keys for a cache.
+    NodeEvict,
+    /// A server is out of memory.
+    NodeFull,
+    /// A server is busy with one slow command.
+    NodeSlow,
+    /// A server refuses writes.
+    NodeReadonly,
+    /// A link carries few bytes a second.
+    Bandwidth,
+    /// A link passes the end of a connection on late.
+    SlowClose,
+    /// A link carries bytes in pieces.
+    Slicer,
+    /// A link breaks connections after some bytes.
+    LimitData,
+    /// Packets to a server are lost.
+    PacketLoss,
+    /// Links are cut and healed one after the other.
+    Swizzle,
+    /// A server's wall clock steps or drifts.
+    NodeClock,
+    /// A client's wall clock steps or drifts.
+    ClientClock,
+    /// A server loses its power, and what it had not synced.
+    NodePowerLoss,
+    /// A rule keyed on single messages.
+    Message,
 }
 
 /// What a fault hits.
@@ -327,9 +408,9 @@ pub enum When {
 /// A rule over operations, matched in one place in the driver.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Trigger {
-    /// `acquire`, `release`, `extend`, `work`, `write`, `read`.
+    /// `acquire`, `release`, `extend`, `work`, `write`, `read`; `message` where it waits for one.
     pub op: String,
-    /// `invoke`, `ok`, `fail`, `info`.
+    /// `invoke`, `ok`, `fail`, `info`; of a message `request` or `reply`.
     pub result: String,
     /// Only this client (`c1`), or `holder` / `other` than the client that the fault hit.
     pub client: Option<String>,
@@ -337,6 +418,8 @@ pub struct Trigger {
     pub nth: u32,
     /// Only once this fault has bitten.
     pub after: Option<String>,
+    /// What the message must be like.
+    pub message: Option<MessagePattern>,
 }
 
 /// Which direction of a link a fault hits.
@@ -374,6 +457,23 @@ pub enum RestartData {
     Keep,
     /// Emptied before the start.
     Drop,
+}
+
+impl Plan {
+    /// Whether clients reach the servers through taps.
+    pub fn taps(&self) -> bool {
+        let on_message =
+            |step: &StepPlan| matches!(step, StepPlan::Until(t) if t.message.is_some());
+        self.tap
+            || self.faults.iter().any(FaultPlan::on_message)
+            || self.steps.iter().any(on_message)
+    }
+
+    /// Whether this client does what the steps say, and no load of its own.
+    pub fn scripted(&self, client: &str) -> bool {
+        let of_client = |step: &StepPlan| matches!(step, StepPlan::Do(d) if d.client == client);
+        self.steps.iter().any(of_client)
+    }
 }
 
 /// How long a run takes after the cluster is ready: load, healing and tail. What the driver says first.

@@ -3,13 +3,16 @@
 //! Owns these keys of a `[[fault]]`. Must not know what the fault does. `fault` calls it.
 use super::fault::One;
 use super::kinds::WHEN_KEYS;
+use super::message::PATTERN_KEYS;
 use super::names::{OPERATIONS, RESULTS};
 use super::read::{Names, Section, duration_at, unknown_keys, unknown_name, wrong_type};
 use super::tree::{At, Entry, Node, Texts, Value};
 use super::{Trigger, When};
 use std::time::Duration;
 
-const TRIGGER_KEYS: &[&str] = &["op", "result", "client", "nth", "after"];
+const TRIGGER_KEYS: &[&str] = &[
+    "op", "result", "client", "nth", "after", "message", "edge", "node", "key", "script", "word",
+];
 
 impl One<'_> {
     /// The one of [`WHEN_KEYS`] that is there.
@@ -75,11 +78,12 @@ impl One<'_> {
     /// A fault can follow only one that stands above it, so that there is no circle.
     fn follows(&self, texts: &mut Texts, id: &str, at: &At, itself: bool) -> Option<()> {
         let mut above = self.ids[..self.index].iter();
-        if above.any(|i| i == id) || (itself && self.ids[self.index] == id) {
+        let own = self.ids.get(self.index).is_some_and(|own| own == id);
+        if above.any(|i| i == id) || (itself && own) {
             return Some(());
         }
         let above: Vec<&str> = self.ids[..self.index].iter().map(String::as_str).collect();
-        if self.ids[self.index] == id {
+        if own {
             let label = "it would wait for ever";
             texts.problem(at, format!("`{id}` after itself"), label, None);
         } else if self.ids.iter().any(|i| i == id) {
@@ -114,8 +118,18 @@ impl One<'_> {
         };
         let s = Section::of(key, table, node.at.clone());
         unknown_keys(texts, &format!("`{key}`"), table, TRIGGER_KEYS);
+        let pattern = match s.entry("message") {
+            Some(_) => Some(self.pattern(texts, &s)?),
+            None => None,
+        };
+        let lone = PATTERN_KEYS.iter().find_map(|k| s.entry(k));
+        if let Some(entry) = lone.filter(|_| pattern.is_none()) {
+            let message = format!("`{}` without `message`", entry.key);
+            let help = "message = \"SET\", or message = \"*\" for any".to_owned();
+            texts.problem(&entry.at, message, "add `message`", help);
+        }
         for need in ["op", "result"] {
-            if s.entry(need).is_none() {
+            if pattern.is_none() && s.entry(need).is_none() {
                 let help = format!(
                     "op: {}; result: {}",
                     OPERATIONS.join(", "),
@@ -147,12 +161,24 @@ impl One<'_> {
         if let Some(id) = &after {
             self.follows(texts, id, &s.at("after"), itself)?;
         }
+        let nth = u32::try_from(nth?).ok()?;
+        if let Some((message, edge)) = pattern {
+            return Some(Trigger {
+                op: "message".to_owned(),
+                result: edge.to_owned(),
+                client,
+                nth,
+                after,
+                message: Some(message),
+            });
+        }
         Some(Trigger {
             op: (*OPERATIONS.get(op?)?).to_owned(),
             result: (*RESULTS.get(result?)?).to_owned(),
             client,
-            nth: u32::try_from(nth?).ok()?,
+            nth,
             after,
+            message: None,
         })
     }
 }

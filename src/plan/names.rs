@@ -44,6 +44,8 @@ pub const LOCKS: &[LockRules] = &[
     lock("set-nx-get-del", Place::OneNode, true, true),
     lock("set-nx-lua", Place::OneNode, true, true),
     lock("redlock", Place::Quorum, false, true),
+    lock("set-nx-wall", Place::OneNode, true, true),
+    lock("redlock-wall", Place::Quorum, false, true),
     lock("perfect", Place::Anywhere, false, false),
 ];
 
@@ -72,6 +74,10 @@ pub const CHECKS: &[&str] = &[
     "notice",
     "leak",
     "deadlock",
+    "progress",
+    "minority",
+    "load",
+    "starvation",
     "fencing",
     "effects",
     "coverage",

@@ -12,8 +12,8 @@ pub const SECTIONS: &[(&str, &[&str])] = &[
     (
         "",
         &[
-            "name", "about", "seed", "cluster", "lock", "load", "resource", "fault", "expect",
-            "variant",
+            "name", "about", "seed", "tap", "step", "cluster", "lock", "load", "resource", "fault",
+            "expect", "variant",
         ],
     ),
     (
@@ -43,6 +43,7 @@ pub const SECTIONS: &[(&str, &[&str])] = &[
             "renew",
             "respect_validity",
             "fencing",
+            "bypass",
             "wait",
             "stick",
             "connection",
@@ -52,7 +53,7 @@ pub const SECTIONS: &[(&str, &[&str])] = &[
     (
         "load",
         &[
-            "clients", "workers", "keys", "work", "for", "think", "rate", "tail",
+            "clients", "workers", "keys", "work", "for", "think", "rate", "tail", "clean", "nodes",
         ],
     ),
     ("resource", &["fence"]),

@@ -3,8 +3,10 @@
 //! Owns the schema, built from the same tables that the parser obeys, so that the two cannot part. Must not know how a
 //! file is read.
 use super::kinds::{COMMON_KEYS, KindInfo, WHEN_KEYS, kinds};
+use super::message::{ACTIONS, EDGES, ERRORS};
 use super::names::{LOCKS, OPERATIONS, RESULTS, expectable};
 use super::read::keys_of;
+use super::step::{OPS, STEP_KEYS, STEP_KINDS};
 use serde_json::{Map, Value, json};
 
 /// The schema (draft 2020-12) of a workload file.
@@ -28,6 +30,7 @@ pub fn schema() -> Value {
         },
         "trigger": trigger(),
         "fault": fault(),
+        "step": step(),
     });
     schema
 }
@@ -46,8 +49,10 @@ fn sections() -> Map<String, Value> {
     for name in keys_of("") {
         let value = match *name {
             "name" | "about" => json!({ "type": "string" }),
+            "tap" => json!({ "type": "boolean", "default": false }),
             "seed" => json!({ "type": "integer", "minimum": 0 }),
             "fault" => json!({ "type": "array", "items": { "$ref": "#/$defs/fault" } }),
+            "step" => json!({ "type": "array", "items": { "$ref": "#/$defs/step" } }),
             "expect" => {
                 let outcome = json!({ "enum": ["valid", "violated", "any"] });
                 object(
@@ -75,17 +80,20 @@ fn key(section: &str, key: &str) -> Value {
             json!({ "enum": ["single", "independent", "sentinel"], "default": "single" })
         }
         ("cluster", "nodes") => json!({ "type": "integer", "minimum": 1, "maximum": 15 }),
-        ("cluster", "persistence") => json!({ "enum": ["none", "aof"], "default": "none" }),
+        ("cluster", "persistence") => {
+            json!({ "enum": ["none", "aof", "aof-everysec", "aof-always"], "default": "none" })
+        }
         ("cluster", "reach") => {
             json!({ "enum": ["auto", "container", "published"], "default": "auto" })
         }
         ("cluster", "min_replicas") => json!({ "type": "integer", "minimum": 0, "maximum": 14 }),
         ("lock", "wait") => json!({ "type": "integer", "minimum": 0, "maximum": 14, "default": 0 }),
         ("lock", "name") => json!({ "enum": LOCKS.iter().map(|l| l.name).collect::<Vec<_>>() }),
-        ("lock", "command" | "env" | "stick") => texts,
+        ("lock", "command" | "env" | "stick") | ("load", "clean") => texts,
         ("lock", "renew" | "respect_validity" | "fencing") => {
             json!({ "type": "boolean", "default": false })
         }
+        ("lock", "bypass") => json!({ "type": "integer", "minimum": 0, "maximum": 1_000_000 }),
         ("lock", "connection") => json!({ "enum": ["shared", "worker"], "default": "shared" }),
         ("lock", "options") => json!({ "type": "object" }),
         ("load", "clients") => {
@@ -111,6 +119,7 @@ fn key(section: &str, key: &str) -> Value {
                 "uniform": { "type": "array", "items": duration, "minItems": 2, "maxItems": 2 },
             },
         }),
+        ("load", "nodes") => json!({ "type": "object", "additionalProperties": texts }),
         ("resource", "fence") => {
             json!({ "enum": ["none", "write", "first-access"], "default": "none" })
         }
@@ -126,12 +135,18 @@ fn trigger() -> Value {
         "client": { "type": "string" },
         "nth": { "type": "integer", "minimum": 1, "maximum": 1_000_000, "default": 1 },
         "after": { "type": "string" },
+        "message": { "type": "string", "description": "A command such as SET, two words where the second counts, or *." },
+        "edge": { "enum": EDGES, "default": "request" },
+        "node": { "type": "string" },
+        "key": { "type": "string" },
+        "script": { "type": "string" },
+        "word": { "type": "string" },
     });
     json!({
         "type": "object",
         "additionalProperties": false,
         "properties": properties,
-        "required": ["op", "result"],
+        "oneOf": [{ "required": ["op", "result"] }, { "required": ["message"] }],
     })
 }
 
@@ -162,6 +177,25 @@ fn fault_of_kind(row: &KindInfo) -> Value {
     schema
 }
 
+fn step() -> Value {
+    let key = |key: &str| match key {
+        "do" => json!({ "enum": OPS }),
+        "until" => json!({ "$ref": "#/$defs/trigger" }),
+        "worker" => json!({ "type": "integer", "minimum": 0, "maximum": 255, "default": 0 }),
+        "background" => json!({ "type": "boolean", "default": false }),
+        "then" => {
+            let answer = json!({ "enum": ["ok", "fail", "info"] });
+            json!({ "anyOf": [answer, { "type": "array", "items": answer }] })
+        }
+        "wait" | "ttl" | "for" | "pause" => json!({ "$ref": "#/$defs/duration" }),
+        _ => json!({ "type": "string" }),
+    };
+    let keys = STEP_KEYS.iter().map(|k| ((*k).to_owned(), key(k)));
+    let mut schema = object(keys.collect(), &[]);
+    schema["allOf"] = json!([one_of_keys(STEP_KINDS)]);
+    schema
+}
+
 fn one_of_keys(keys: &[&str]) -> Value {
     json!({ "oneOf": keys.iter().map(|k| json!({ "required": [k] })).collect::<Vec<_>>() })
 }
@@ -178,8 +212,14 @@ fn fault_key(row: &KindInfo, key: &str) -> Value {
         "on" | "until" => json!({ "$ref": "#/$defs/trigger" }),
         "direction" => json!({ "enum": ["both", "requests", "replies"], "default": "both" }),
         "mode" => json!({ "enum": ["black-hole", "reset", "stall"], "default": "black-hole" }),
+        "action" => json!({ "enum": ACTIONS }),
+        "error" => json!({ "enum": ERRORS }),
+        "connection" => json!({ "enum": ["keep", "close"], "default": "keep" }),
+        "count" => json!({ "type": "integer", "minimum": 1, "maximum": 1_000_000 }),
         "data" => json!({ "enum": ["keep", "drop"], "default": "keep" }),
-        _ => json!({ "$ref": "#/$defs/duration" }),
+        key => {
+            super::measures::schema(key).unwrap_or_else(|| json!({ "$ref": "#/$defs/duration" }))
+        }
     }
 }
 

@@ -35,7 +35,12 @@ pub fn cluster(texts: &mut Texts, s: &Section<'_>) -> Option<ClusterPlan> {
     ];
     let given = s.entry("topology").is_some();
     let topology = pick(s, texts, "topology", "topology", &topologies);
-    let persistences = [("none", Persistence::None), ("aof", Persistence::Aof)];
+    let persistences = [
+        ("none", Persistence::None),
+        ("aof", Persistence::Aof),
+        ("aof-everysec", Persistence::Aof),
+        ("aof-always", Persistence::AofAlways),
+    ];
     let persistence = pick(s, texts, "persistence", "persistence", &persistences);
     let reaches = [
         ("auto", Reach::Auto),
@@ -91,6 +96,7 @@ pub fn cluster(texts: &mut Texts, s: &Section<'_>) -> Option<ClusterPlan> {
         image,
         toxiproxy_image,
         reach: reach.unwrap_or(Reach::Auto),
+        shim: false,
     })
 }
 
@@ -187,6 +193,7 @@ pub fn lock(
         renew: s.bool(texts, "renew").unwrap_or(false),
         respect_validity: s.bool(texts, "respect_validity").unwrap_or(false),
         fencing: s.bool(texts, "fencing").unwrap_or(false),
+        bypass: s.integer(texts, "bypass", 0, 1_000_000),
         wait: s
             .integer(texts, "wait", 0, 14)
             .and_then(|n| u32::try_from(n).ok())
@@ -368,7 +375,12 @@ fn json(value: &Value) -> serde_json::Value {
 }
 
 /// `load`; the tail's default depends on the lease.
-pub fn load_plan(texts: &mut Texts, s: &Section<'_>, ttl: Duration) -> Option<LoadPlan> {
+pub fn load_plan(
+    texts: &mut Texts,
+    s: &Section<'_>,
+    ttl: Duration,
+    nodes: u32,
+) -> Option<LoadPlan> {
     let before = |key| s.entry(key).is_some();
     let clients = s.integer(texts, "clients", 1, 64);
     let workers = s.integer(texts, "workers", 1, 256);
@@ -386,10 +398,23 @@ pub fn load_plan(texts: &mut Texts, s: &Section<'_>, ttl: Duration) -> Option<Lo
             .duration(texts, "think", Duration::ZERO)
             .unwrap_or_default(),
         rate: s.number(texts, "rate"),
+        clean: s.texts(texts, "clean").unwrap_or_default(),
+        nodes: node_lists(texts, s, nodes),
         tail: s
             .duration(texts, "tail", Duration::ZERO)
             .unwrap_or_else(|| (ttl * 3).min(Duration::from_secs(10))),
     };
+    for name in plan.clean.iter().chain(plan.nodes.keys()) {
+        if !(1..=plan.clients).any(|n| *name == format!("c{n}")) {
+            let key = if plan.clean.contains(name) {
+                "clean"
+            } else {
+                "nodes"
+            };
+            let label = format!("the clients are c1 to c{}", plan.clients);
+            texts.problem(&s.at(key), format!("no client `{name}`"), label, None);
+        }
+    }
     if plan.rate.is_some() && before("think") {
         let label = "the rate sets the starts";
         texts.problem(&s.at("think"), "`think` and `rate` together", label, None);
@@ -397,6 +422,44 @@ pub fn load_plan(texts: &mut Texts, s: &Section<'_>, ttl: Duration) -> Option<Lo
     // Without them the faults would be judged against numbers that nobody wrote.
     let judged = (before("clients") && clients.is_none()) || (before("for") && length.is_none());
     (!judged).then_some(plan)
+}
+
+/// `load.nodes`: the nodes that each client knows, such as `{ c1 = ["n1", "n2"] }`.
+fn node_lists(texts: &mut Texts, s: &Section<'_>, there: u32) -> BTreeMap<String, Vec<u32>> {
+    let Some(entry) = s.entry("nodes") else {
+        return BTreeMap::new();
+    };
+    let hint = "nodes = { c1 = [\"n1\", \"n2\"] }";
+    let Value::Table(table) = &entry.node.value else {
+        wrong_type(
+            texts,
+            "load.nodes",
+            &entry.node,
+            "a table",
+            Some(hint.to_owned()),
+        );
+        return BTreeMap::new();
+    };
+    let lists = Section::of("load.nodes", table, entry.node.at.clone());
+    let mut all = BTreeMap::new();
+    for entry in &table.0 {
+        let names = lists.texts(texts, &entry.key).unwrap_or_default();
+        let number = |name: &String| {
+            let n = name.strip_prefix('n')?.parse::<u32>().ok()?;
+            (1..=there).contains(&n).then_some(n)
+        };
+        let numbers: Option<Vec<u32>> = names.iter().map(number).collect();
+        match numbers {
+            Some(numbers) if !numbers.is_empty() => {
+                all.insert(entry.key.clone(), numbers);
+            }
+            _ => {
+                let label = format!("expected some of n1 to n{there}");
+                texts.problem(&entry.node.at, "no list of nodes", label, hint.to_owned());
+            }
+        }
+    }
+    all
 }
 
 fn work(texts: &mut Texts, s: &Section<'_>) -> Option<Work> {

@@ -136,6 +136,22 @@ mistakes! {
         fault("kind = \"node-kill\"\ntarget = \"quorum-edge\"\nat = \"1s\""),
         fault("kind = \"quorum-thin\"\ntarget = \"client:c1\"\nat = \"1s\""),
     ];
+    messages: [
+        fault("kind = \"message\"\ntarget = \"client:c1\"\naction = \"drop\"\nat = \"1s\""),
+        fault("kind = \"message\"\ntarget = \"client:c1\"\non = { message = \"SET\" }\naction = \"swallow\""),
+        fault("kind = \"message\"\ntarget = \"client:c1\"\non = { message = \"SET\", edge = \"back\" }\naction = \"lose\""),
+        fault("kind = \"message\"\ntarget = \"client:c1\"\non = { message = \"SET\" }\naction = \"error\""),
+        fault("kind = \"message\"\ntarget = \"client:c1\"\non = { message = \"SET\" }\naction = \"hold\""),
+        fault("kind = \"message\"\ntarget = \"client:c1\"\non = { message = \"SET\", node = \"n7\", op = \"acquire\" }\naction = \"reset\"\nconnection = \"close\""),
+        fault("kind = \"client-pause\"\ntarget = \"holder\"\nfor = \"1s\"\non = { key = \"lock:0\" }"),
+    ];
+    steps: [
+        lua("[[step]]\ndo = \"acquire\"\npause = \"1s\""),
+        lua("[[step]]\nclient = \"c9\"\ndo = \"aquire\""),
+        lua("[[step]]\nclient = \"c1\"\ndo = \"release\"\nwait = \"1s\"\nthen = \"yes\""),
+        lua("[[step]]\nafter = \"cut\"\n[[step]]\nanswered = \"s1\""),
+        lua("load = { clean = [\"c7\"], nodes = { c1 = [\"n4\"] } }"),
+    ];
     sentinels: [
         lua("cluster = { down_after = \"1s\", min_replicas = 1 }"),
         lua("cluster = { topology = \"sentinel\", nodes = 1, min_replicas = 3, max_lag = \"1500ms\" }"),
@@ -495,4 +511,38 @@ fn names_are_those_of_the_rooms_that_own_the_things() {
             .collect::<std::collections::BTreeSet<_>>(),
         classes
     );
+}
+
+/// Each cell quotes the table that it comes from, is read without a mistake, and stands in the page of the matrix.
+#[test]
+fn every_cell_of_the_matrix_is_a_workload() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("workloads/matrix");
+    let page = std::fs::read_to_string(dir.join("README.md")).expect("README.md");
+    let files = std::fs::read_dir(dir).expect("workloads/matrix/").flatten();
+    let files = files
+        .map(|f| f.path())
+        .filter(|p| p.extension().is_some_and(|e| e == "toml"));
+    let mut cells = 0;
+    for path in files {
+        let plans = load(&path, &Overrides::default()).map_err(|e| e.render(100, false, true));
+        for plan in plans.unwrap_or_else(|e| panic!("{e}")) {
+            assert!(plan.about.starts_with("Matrix, "), "{}", path.display());
+            assert!(
+                page.contains(&format!("({}.toml)", plan.name)),
+                "{}",
+                plan.name
+            );
+            assert!(!plan.expect.is_empty(), "{}", plan.name);
+            let again = one(&plan.to_toml());
+            assert_eq!(
+                Plan {
+                    about: plan.about.clone(),
+                    ..again
+                },
+                plan
+            );
+        }
+        cells += 1;
+    }
+    assert!(cells >= 30, "{cells} cells");
 }

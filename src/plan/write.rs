@@ -2,7 +2,9 @@
 //!
 //! Owns the format. Must not know where it is kept. `file` reads it back to the same plan, which a test holds.
 use super::kinds::info;
-use super::{FaultKind, FaultPlan, Plan, Target, Trigger, When, Work, duration};
+use super::{
+    FaultKind, FaultPlan, MessageAction, Plan, StepPlan, Target, Trigger, When, Work, duration,
+};
 use serde::Serialize;
 use std::fmt;
 use std::time::Duration;
@@ -43,6 +45,9 @@ impl Plan {
         }
         put(&mut top, "about", &self.about);
         top.insert("seed".into(), integer(self.seed));
+        if self.tap {
+            put(&mut top, "tap", &true);
+        }
         put(&mut top, "cluster", &self.cluster);
         top.insert("lock".into(), self.lock_table().into());
         top.insert("load".into(), self.load_table().into());
@@ -53,6 +58,10 @@ impl Plan {
         let faults: Vec<Value> = self.faults.iter().map(|f| fault_table(f).into()).collect();
         if !faults.is_empty() {
             top.insert("fault".into(), faults.into());
+        }
+        let steps: Vec<Value> = self.steps.iter().map(|s| step_table(s).into()).collect();
+        if !steps.is_empty() {
+            top.insert("step".into(), steps.into());
         }
         let head = "# A resolved workload: all defaults filled in. `fencepost run` on this file replays the run.\n\n";
         format!("{head}{top}")
@@ -89,6 +98,18 @@ impl Plan {
             None => time(&mut t, "think", load.think),
         }
         time(&mut t, "tail", load.tail);
+        if !load.clean.is_empty() {
+            put(&mut t, "clean", &load.clean);
+        }
+        if !load.nodes.is_empty() {
+            let name = |n: &u32| format!("n{n}");
+            let lists = load.nodes.iter().map(|(client, nodes)| {
+                let nodes: Vec<String> = nodes.iter().map(name).collect();
+                (client.clone(), nodes)
+            });
+            let lists: std::collections::BTreeMap<String, Vec<String>> = lists.collect();
+            put(&mut t, "nodes", &lists);
+        }
         let mut work = Table::new();
         match load.work {
             Work::Fixed(d) => time(&mut work, "fixed", d),
@@ -136,6 +157,7 @@ fn fault_table(fault: &FaultPlan) -> Table {
             time(&mut t, key, d);
         }
     }
+    super::measures::write(&fault.measures, &mut t);
     if let Some(until) = &fault.until {
         t.insert("until".into(), trigger_table(until).into());
     }
@@ -148,13 +170,74 @@ fn fault_table(fault: &FaultPlan) -> Table {
     if takes.contains(&"data") {
         put(&mut t, "data", &fault.data);
     }
+    if let Some(message) = &fault.message {
+        put(&mut t, "action", &message.action);
+        if let Some(error) = &message.error {
+            put(&mut t, "error", error);
+        }
+        if matches!(message.action, MessageAction::Drop | MessageAction::Swallow) {
+            put(&mut t, "connection", &message.connection);
+        }
+        if let Some(count) = message.count {
+            put(&mut t, "count", &count);
+        }
+    }
+    t
+}
+
+fn step_table(step: &StepPlan) -> Table {
+    let mut t = Table::new();
+    match step {
+        StepPlan::Pause(d) => time(&mut t, "pause", *d),
+        StepPlan::Until(trigger) => {
+            t.insert("until".into(), trigger_table(trigger).into());
+        }
+        StepPlan::After(id) => put(&mut t, "after", id),
+        StepPlan::Healed(id) => put(&mut t, "healed", id),
+        StepPlan::Answered(id) => put(&mut t, "answered", id),
+        StepPlan::Do(d) => {
+            put(&mut t, "id", &d.id);
+            put(&mut t, "client", &d.client);
+            put(&mut t, "worker", &d.worker);
+            put(&mut t, "do", &d.op);
+            put(&mut t, "key", &d.key);
+            if d.op == "acquire" {
+                time(&mut t, "wait", d.wait);
+            }
+            for (key, length) in [("ttl", d.ttl), ("for", d.length)] {
+                if let Some(length) = length {
+                    time(&mut t, key, length);
+                }
+            }
+            if !d.then.is_empty() {
+                put(&mut t, "then", &d.then);
+            }
+            put(&mut t, "background", &d.background);
+        }
+    }
     t
 }
 
 fn trigger_table(trigger: &Trigger) -> Table {
     let mut t = Table::new();
-    put(&mut t, "op", &trigger.op);
-    put(&mut t, "result", &trigger.result);
+    if let Some(message) = &trigger.message {
+        put(&mut t, "message", &message.command);
+        put(&mut t, "edge", &trigger.result);
+        let more = [
+            ("node", &message.node),
+            ("key", &message.key),
+            ("script", &message.script),
+            ("word", &message.word),
+        ];
+        for (key, value) in more {
+            if let Some(value) = value {
+                put(&mut t, key, value);
+            }
+        }
+    } else {
+        put(&mut t, "op", &trigger.op);
+        put(&mut t, "result", &trigger.result);
+    }
     if let Some(client) = &trigger.client {
         put(&mut t, "client", client);
     }

@@ -26,11 +26,12 @@ pub use procs::start_time;
 pub use watch::main;
 
 use owner::{Owner, scratch, valid_run};
+use std::convert::Infallible;
 use std::fs::OpenOptions;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -38,6 +39,8 @@ use std::time::{Duration, Instant};
 pub(crate) const OWNER_FILE: &str = "owner";
 /// Name of the file in the scratch folder that lists process groups, `<pgid> <start time>` a line.
 pub(crate) const GROUPS_FILE: &str = "groups";
+/// How often [`Reaper::guard`] looks.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// How long [`Reaper::finish`] waits for the reaper to end.
 const FINISH: Duration = Duration::from_secs(20);
 
@@ -46,11 +49,14 @@ const FINISH: Duration = Duration::from_secs(20);
 pub struct Reaper(Arc<Shared>);
 
 struct Shared {
+    executable: PathBuf,
     run: String,
     owner: Owner,
     scratch: PathBuf,
     pipe: Mutex<Option<ChildStdin>>,
     child: Mutex<Option<Child>>,
+    /// What a reaper that takes another's place must be told.
+    announced: Mutex<Vec<String>>,
 }
 
 impl Reaper {
@@ -82,11 +88,13 @@ impl Reaper {
             }
         };
         Ok(Self(Arc::new(Shared {
+            executable: executable.to_path_buf(),
             run: run.to_owned(),
             owner,
             scratch,
             pipe: Mutex::new(Some(pipe)),
             child: Mutex::new(Some(child)),
+            announced: Mutex::default(),
         })))
     }
 
@@ -119,11 +127,13 @@ impl Reaper {
         if let Err(error) = noted {
             tracing::warn!(%error, "process group {pgid} is not noted for `fencepost clean`");
         }
-        self.tell(&format!("group {pgid} {start_time}"));
+        self.announce(&format!("group {pgid} {start_time}"));
     }
 
     /// A process group that was seen to be gone.
     pub fn forget_group(&self, pgid: i32) {
+        let group = format!("group {pgid} ");
+        lock(&self.0.announced).retain(|line| !line.starts_with(&group));
         self.tell(&format!("forget {pgid}"));
     }
 
@@ -132,17 +142,17 @@ impl Reaper {
         let real = program
             .canonicalize()
             .unwrap_or_else(|_| program.to_path_buf());
-        self.tell(&format!("program {}", real.display()));
+        self.announce(&format!("program {}", real.display()));
     }
 
     /// This run has, or is about to have, containers or networks.
     pub fn watch_docker(&self) {
-        self.tell("docker");
+        self.announce("docker");
     }
 
     /// A further folder to remove at the end. The scratch folder itself needs no announcement.
     pub fn watch_dir(&self, dir: &Path) {
-        self.tell(&format!("dir {}", dir.display()));
+        self.announce(&format!("dir {}", dir.display()));
     }
 
     /// Remove the run's containers and networks now, without waiting for it: for a cluster that is dropped unstopped.
@@ -152,7 +162,44 @@ impl Reaper {
 
     /// Requests to the engine were given up half way, and what they make may come later: the end must wait for it.
     pub(crate) fn unsettled(&self) {
-        self.tell("unsettled");
+        self.announce("unsettled");
+    }
+
+    /// Never ends: looks every quarter of a second whether the reaper lives, and puts another one in the place of one that
+    /// somebody killed. `say` is told each time; where there can be no other, once.
+    pub async fn guard(&self, say: impl Fn(&str)) -> Infallible {
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            match self.revive() {
+                Ok(None) => {}
+                Ok(Some(status)) => say(&format!(
+                    "the reaper ended ({status}); another one has taken its place"
+                )),
+                Err(error) => {
+                    say(&format!(
+                        "the reaper is gone, and there can be no other ({error}): after an unclean end, `fencepost clean` \
+                         removes what is left"
+                    ));
+                    return std::future::pending().await;
+                }
+            }
+        }
+    }
+
+    /// Starts another reaper where this one has ended, and tells it all that it must know; how the other had ended.
+    fn revive(&self) -> io::Result<Option<ExitStatus>> {
+        let mut child = lock(&self.0.child);
+        let Some(status) = child.as_mut().map(Child::try_wait).transpose()?.flatten() else {
+            return Ok(None);
+        };
+        let (other, mut to) = spawn(&self.0.executable, &self.0.run, &self.0.scratch)?;
+        let mut pipe = lock(&self.0.pipe);
+        for line in lock(&self.0.announced).iter() {
+            to.write_all(format!("{line}\n").as_bytes())?;
+        }
+        *pipe = Some(to);
+        *child = Some(other);
+        Ok(Some(status))
     }
 
     /// The orderly end: what is still announced is removed, and the reaper exits. Clones of this handle fall silent.
@@ -181,11 +228,17 @@ impl Reaper {
         tracing::warn!("the reaper still works; `fencepost clean` shows what is left");
     }
 
+    fn announce(&self, line: &str) {
+        let line = line.replace('\n', " ");
+        lock(&self.0.announced).push(line.clone());
+        self.tell(&line);
+    }
+
     fn tell(&self, line: &str) {
         let mut pipe = lock(&self.0.pipe);
         let Some(pipe) = pipe.as_mut() else { return };
         // A line is shorter than PIPE_BUF, so it arrives whole or not at all.
-        if let Err(error) = pipe.write_all(format!("{}\n", line.replace('\n', " ")).as_bytes()) {
+        if let Err(error) = pipe.write_all(format!("{line}\n").as_bytes()) {
             tracing::warn!(%error, "the reaper is gone; `fencepost clean` removes what an unclean end leaves");
         }
     }

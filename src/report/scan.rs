@@ -7,7 +7,7 @@
 //! Anybody's file may come here: lines are bounded, unknown operations are counted together, a torn last line is
 //! told, and a line that is no event is counted and skipped (the checker has already refused what it cannot read).
 use super::ReportError;
-use super::latency::{Latencies, Measure};
+use super::latency::{Latencies, Measure, Phase};
 use super::windows::{FaultSummary, Nemesis, Windows};
 use fencepost_checker::{Event, EventType, Header, Process};
 use serde::{Deserialize, Serialize};
@@ -55,6 +55,9 @@ pub struct Stalls {
     pub total_ms: f64,
     /// Longest in ms.
     pub longest_ms: f64,
+    /// Of the number, those that overlapped a fault: what is seen then may be the machine's doing as well.
+    #[serde(default)]
+    pub during_faults: u64,
 }
 
 /// What one pass over a history gives.
@@ -285,6 +288,9 @@ impl Pass {
                 self.scan.stalls.count += 1;
                 self.scan.stalls.total_ms += ms;
                 self.scan.stalls.longest_ms = self.scan.stalls.longest_ms.max(ms);
+                let began = e.time.saturating_sub((ms * 1e6) as u64);
+                let during = self.windows.phase(began) == Phase::During;
+                self.scan.stalls.during_faults += u64::from(during);
             }
             "death" => {
                 self.scan.deaths += 1;

@@ -318,6 +318,19 @@ pub fn faults(s: &Summary) -> Table {
             first,
         ]);
     }
+    if s.stalls.during_faults > 0 {
+        let cells = [
+            "",
+            "unplanned",
+            &s.stalls.during_faults.to_string(),
+            "",
+            "",
+            "",
+        ];
+        let mut row: Vec<String> = cells.map(str::to_owned).to_vec();
+        row.push(format!("the machine stood still: {}", stalls(s)));
+        t.rows.push(row);
+    }
     t
 }
 
@@ -384,13 +397,17 @@ pub fn numbers(s: &Summary) -> Vec<(String, String)> {
 }
 
 fn stalls(s: &Summary) -> String {
-    match s.stalls.count {
-        0 => String::from("none over 50 ms"),
+    let all = match s.stalls.count {
+        0 => return String::from("none over 50 ms"),
         n => format!(
             "{n}, {} ms in all, longest {} ms",
             number(s.stalls.total_ms),
             number(s.stalls.longest_ms)
         ),
+    };
+    match s.stalls.during_faults {
+        0 => all,
+        n => format!("{all}, {n} of them beside a fault"),
     }
 }
 

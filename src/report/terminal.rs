@@ -216,8 +216,10 @@ impl Page {
         } else {
             String::new()
         };
-        let head = self.paint(paint, &clip(&format!("{head}{of}"), self.style.width));
-        self.line(&head);
+        for line in self.wrap(&format!("{head}{of}"), 0).lines() {
+            let line = self.paint(paint, line);
+            self.line(&line);
+        }
         let Some(finding) = check.findings.first() else {
             return false;
         };
@@ -249,7 +251,11 @@ impl Page {
             let title = self.paint(TITLE, title);
             self.line(&title);
         }
-        let text = self.table(table);
+        let text = if self.fits(table) {
+            self.table(table)
+        } else {
+            self.list(table)
+        };
         let bad = self.sign(Judgement::Unexpected);
         for line in text.lines() {
             let line = line.trim_end();
@@ -261,6 +267,38 @@ impl Page {
             };
             self.line(&line);
         }
+    }
+
+    /// Whether no word of the table has to be broken.
+    fn fits(&self, table: &Table) -> bool {
+        let longest = |column: usize| {
+            let cells = table.rows.iter().filter_map(|row| row.get(column));
+            let words = cells
+                .chain(table.head.get(column))
+                .flat_map(|cell| cell.split(' '));
+            words.map(columns).max().unwrap_or(0) + 1
+        };
+        (0..table.head.len()).map(longest).sum::<usize>() <= self.style.width
+    }
+
+    /// A table on a screen that is too narrow for its columns: a paragraph a row.
+    fn list(&self, table: &Table) -> String {
+        let mut text = String::new();
+        for row in &table.rows {
+            let figure = (0..row.len()).find(|&column| table.is_figure(column));
+            let (names, rest) = row.split_at(figure.unwrap_or(1).min(row.len()));
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            text += &self.wrap(names.join(" ").trim_start(), 0);
+            let head = table.head.iter().skip(names.len());
+            let told = rest.iter().zip(head).filter(|(cell, _)| !cell.is_empty());
+            let told: Vec<String> = told.map(|(cell, head)| format!("{head} {cell}")).collect();
+            if !told.is_empty() {
+                text.push('\n');
+                text += &self.wrap(&told.join(", "), 4);
+            }
+            text.push('\n');
+        }
+        text
     }
 
     fn table(&self, table: &Table) -> String {

@@ -220,6 +220,21 @@ fn terminal_in_ascii_is_ascii() -> Result<(), Failure> {
 }
 
 #[test]
+fn terminal_of_forty_columns_breaks_no_word() -> Result<(), Failure> {
+    let style = Style {
+        width: 40,
+        ..Style::default()
+    };
+    let run = plain_del()?;
+    let text = terminal(std::slice::from_ref(&run), style);
+    for check in &run.verdict.checks {
+        assert!(text.contains(&check.name), "{}: {text}", check.name);
+    }
+    assert!(text.contains("p99.9 "), "{text}");
+    Ok(())
+}
+
+#[test]
 fn terminal_side_by_side() -> Result<(), Failure> {
     let runs = [plain_del()?, holds("plain-del/redlock", 7)?];
     insta::assert_snapshot!(terminal(&runs, Style::default()));

@@ -6,7 +6,7 @@ use crate::plan::Trigger;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 /// One operation as the driver has just recorded it.
 #[derive(Debug, Clone, Copy)]
@@ -73,6 +73,9 @@ pub struct Board {
     leaving: RefCell<BTreeSet<(String, u32)>>,
     rules: RefCell<Vec<Rule>>,
     bitten: RefCell<BTreeSet<String>>,
+    over: RefCell<BTreeSet<String>>,
+    /// Moves on with each fault that bit or is over.
+    moved: watch::Sender<u64>,
     bites: Cell<u64>,
     doubles: Cell<u64>,
     slow: RefCell<BTreeMap<(String, u32), Slow>>,
@@ -96,6 +99,7 @@ impl Board {
     /// Says that a fault has bitten, which arms the rules that stand `after` it.
     pub fn bit(&self, fault: &str) {
         self.bitten.borrow_mut().insert(fault.to_owned());
+        self.moved.send_modify(|n| *n += 1);
         self.bites.set(self.bites.get() + 1);
     }
 
@@ -119,13 +123,13 @@ impl Board {
     }
 
     fn update(&self, seen: Seen<'_>) {
-        let me = (seen.client.to_owned(), seen.worker);
+        let me = || (seen.client.to_owned(), seen.worker);
         match (seen.op, seen.result) {
             ("acquire", "invoke") => {
-                self.waiting.borrow_mut().insert(me);
+                self.waiting.borrow_mut().insert(me());
             }
             ("acquire", "ok") => {
-                self.waiting.borrow_mut().remove(&me);
+                self.waiting.borrow_mut().remove(&me());
                 let mut holds = self.holds.borrow_mut();
                 let leaving = self.leaving.borrow();
                 let stays = |h: &Hold| !leaving.contains(&(h.client.clone(), h.worker));
@@ -135,13 +139,13 @@ impl Board {
                 holds.push(hold(seen));
             }
             ("release", "invoke") => {
-                self.leaving.borrow_mut().insert(me);
+                self.leaving.borrow_mut().insert(me());
             }
             ("release", "ok" | "fail" | "info") => {
-                self.leaving.borrow_mut().remove(&me);
-                self.holds
-                    .borrow_mut()
-                    .retain(|h| (&h.client, h.worker) != (&me.0, me.1) || h.key != seen.key);
+                self.leaving.borrow_mut().remove(&me());
+                self.holds.borrow_mut().retain(|h| {
+                    (&*h.client, h.worker, &*h.key) != (seen.client, seen.worker, seen.key)
+                });
             }
             _ => {}
         }
@@ -193,6 +197,44 @@ impl Board {
         self.waiting
             .borrow_mut()
             .remove(&(client.to_owned(), worker));
+    }
+
+    /// Says that a fault is over.
+    pub fn over(&self, fault: &str) {
+        self.over.borrow_mut().insert(fault.to_owned());
+        self.moved.send_modify(|n| *n += 1);
+    }
+
+    /// Waits until a fault has bitten.
+    pub async fn until_bitten(&self, fault: &str) {
+        self.until(|| self.has_bitten(fault)).await;
+    }
+
+    /// Waits until a fault is over.
+    pub async fn until_over(&self, fault: &str) {
+        self.until(|| self.over.borrow().contains(fault)).await;
+    }
+
+    async fn until(&self, so: impl Fn() -> bool) {
+        let mut moved = self.moved.subscribe();
+        // The sender lives in self, so the channel cannot close before.
+        let _ = moved.wait_for(|_| so()).await;
+    }
+
+    /// Whether a fault has bitten.
+    pub fn has_bitten(&self, fault: &str) -> bool {
+        self.bitten.borrow().contains(fault)
+    }
+
+    /// The last hold of this client that is not yet released.
+    pub fn hold_of(&self, client: &str) -> Option<Hold> {
+        let holds = self.holds.borrow();
+        holds.iter().rev().find(|h| h.client == client).cloned()
+    }
+
+    /// Whether this client waits for a lock.
+    pub fn waits(&self, client: &str) -> bool {
+        self.waiting.borrow().iter().any(|(c, _)| c == client)
     }
 
     /// The last hold that is not yet released.
@@ -311,6 +353,7 @@ mod tests {
             client: client.map(str::to_owned),
             nth,
             after: after.map(str::to_owned),
+            message: None,
         }
     }
 

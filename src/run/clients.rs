@@ -3,6 +3,7 @@
 //! Owns which process stands behind `c1`, `c2` … and the `birth`, `death` and `adapter` events. Must not know what the
 //! clients do. Workers take a process from here for each cycle; faults signal through here.
 use crate::client::{About, ClientError, ClientProcess, ClientSpec, Init, Notice, Request};
+use crate::cluster::shim::Shim;
 use crate::reaper::Reaper;
 use crate::record::{Clock, Sink};
 use crate::run::grants::Grants;
@@ -15,10 +16,11 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
 
 /// How each client is started and greeted.
-#[derive(Clone)]
 pub struct Recipe {
     /// Command line, environment names and working folder; `name` and `log` are set a client.
     pub spec: ClientSpec,
+    /// The preload shim of each client by name, where a fault needs them.
+    pub shims: BTreeMap<String, Shim>,
     /// The handshake; `nodes` is set a client.
     pub init: Init,
     /// Where each client's standard error is kept.
@@ -111,6 +113,11 @@ impl Clients {
     /// The places, in order of name.
     pub fn slots(&self) -> &[Rc<Slot>] {
         &self.slots
+    }
+
+    /// The preload shim of a client; none: it was started without.
+    pub fn shim(&self, name: &str) -> Option<&Shim> {
+        self.recipe.shims.get(name)
     }
 
     /// The place of a client.
@@ -294,6 +301,11 @@ async fn launch(
 ) -> Result<(ClientProcess, About), ClientError> {
     let mut spec = recipe.spec.clone();
     name.clone_into(&mut spec.name);
+    spec.variables = recipe
+        .shims
+        .get(name)
+        .map(Shim::variables)
+        .unwrap_or_default();
     spec.log = recipe.logs.join(format!("{name}.log"));
     let mut init = recipe.init.clone();
     init.nodes = recipe.links.get(name).cloned().unwrap_or_default();

@@ -6,6 +6,7 @@ pub mod arrivals;
 pub mod board;
 pub mod clients;
 pub mod grants;
+mod header;
 pub mod recorder;
 pub mod resource;
 pub mod results;
@@ -16,15 +17,19 @@ pub mod streams;
 mod worker;
 
 use crate::client::{ClientError, ClientSpec, Init};
+use crate::cluster::shim::Shim;
 use crate::cluster::{Cluster, ClusterError};
-use crate::fault::{Nemesis, World};
+use crate::fault::{Messages, Nemesis, World};
 use crate::observe::{Hiccups, Nodes, ObserveError, Observer};
-use crate::plan::{Plan, Topology};
+use crate::plan::{FaultKind, FaultPlan, Plan};
+use crate::reaper::{self, Reaper};
 use crate::record::{Clock, Sink};
+use crate::tap::{TapLink, Taps};
 use board::Board;
 use clients::{Clients, Recipe};
-use fencepost_checker::{Event, EventType, Header, Model, Process, Value, Verdict};
+use fencepost_checker::{Event, EventType, Process, Value, Verdict};
 use grants::Grants;
+use header::header;
 use recorder::Recorder;
 use session::Session;
 use shared::Shared;
@@ -157,6 +162,7 @@ impl Stage {
         dir: &Path,
         progress: &dyn Watcher,
     ) -> Result<Self, RunError> {
+        crate::fault::possible(&plan, &session.cluster)?;
         progress.phase("clients", None);
         let clock = Clock::start();
         let history = dir.join("history.jsonl");
@@ -180,7 +186,12 @@ impl Stage {
         let control =
             (plan.lock.name.as_deref() == Some("perfect")).then(|| Rc::new(Grants::default()));
         let reaper = session.reaper.clone();
-        let recipe = recipe(&plan, &session.cluster, prefix, dir);
+        let taps = start_taps(&plan, &session.cluster, prefix, clock, &recorder).await;
+        let taps = taps.map_err(|source| RunError::Results {
+            path: dir.to_owned(),
+            source,
+        })?;
+        let recipe = recipe(&plan, &session.cluster, taps.as_ref(), prefix, dir, &reaper)?;
         let clients =
             Clients::start(recipe, clock, recorder.clone(), reaper, control.clone()).await?;
         say_library(&recorder, clock, &clients);
@@ -201,6 +212,9 @@ impl Stage {
         let world = World {
             random: RefCell::new(streams::stream(plan.seed, "faults")),
             given: Cell::new(0),
+            prefix: prefix.to_owned(),
+            messages: Messages::default(),
+            taps,
             plan,
             clock,
             recorder: recorder.clone(),
@@ -248,13 +262,29 @@ impl Stage {
         self.phase("load");
         progress.phase("load", Some(load.length));
         let nemesis = Nemesis::arm(&self.world);
-        let workers = self.start_workers();
-        self.wait(load.length, progress).await;
+        let mut workers = self.start_workers(false);
+        let mut script = worker::script::Script::start(self);
+        let names = self.world.clients.slots().iter();
+        let all = names
+            .map(|slot| &slot.name)
+            .all(|c| self.shared.plan.scripted(c));
+        tokio::select! {
+            () = self.wait(load.length, progress) => {}
+            () = finished(script.as_mut()), if all => {}
+        }
+        let played = match script {
+            Some(script) => script.end(&self.shared),
+            None => true,
+        };
         self.phase("heal");
         progress.phase("heal", None);
         nemesis.end().await;
+        let lost = self.proxy_lost("when the faults had ended").await;
         self.phase("tail");
         progress.phase("tail", Some(load.tail));
+        if played {
+            workers.extend(self.start_workers(true));
+        }
         self.wait(load.tail, progress).await;
         self.shared.stop();
         for worker in workers {
@@ -265,18 +295,41 @@ impl Stage {
             }
         }
         self.world.clients.roll_call(SIGN_OF_LIFE).await;
+        if !lost {
+            self.proxy_lost("at the end of the run").await;
+        }
         self.phase("final");
         progress.phase("final reads", None);
         self.world.observer.sample().await;
     }
 
-    fn start_workers(&self) -> Vec<JoinHandle<()>> {
+    /// Asks Toxiproxy for a sign of life; that it gives none goes on record, for then nothing went through the links.
+    async fn proxy_lost(&self, when: &str) -> bool {
+        let Err(error) = self.world.cluster.toxiproxy().version().await else {
+            return false;
+        };
+        let what = format!("gave no answer {when}: {error}");
+        let world = &self.world;
+        let mut event = driver_event(world.clock.now(), "proxy", |value| {
+            value.proof = Some(what.as_str().into());
+        });
+        event.error = Some("silent".into());
+        world.recorder.emit(event);
+        true
+    }
+
+    /// The loops of the clients that no step names, or of those that one does.
+    fn start_workers(&self, scripted: bool) -> Vec<JoinHandle<()>> {
         let load = &self.shared.plan.load;
         let mut workers = Vec::new();
         let mut count = 0;
         for slot in self.world.clients.slots() {
             for number in 0..load.workers {
                 let key = format!("lock:{}", count % load.keys);
+                count += 1;
+                if self.shared.plan.scripted(&slot.name) != scripted {
+                    continue;
+                }
                 let random = streams::stream(
                     self.shared.plan.seed,
                     &format!("worker {}/{number}", slot.name),
@@ -284,7 +337,6 @@ impl Stage {
                 let worker =
                     worker::Worker::new(self.shared.clone(), slot.clone(), number, key, random);
                 workers.push(tokio::task::spawn_local(worker.run()));
-                count += 1;
             }
         }
         workers
@@ -314,6 +366,14 @@ impl Stage {
     }
 }
 
+/// Waits for the end of the schedule; for ever where there is none.
+async fn finished(script: Option<&mut worker::script::Script>) {
+    match script {
+        Some(script) => script.done().await,
+        None => std::future::pending().await,
+    }
+}
+
 fn say_phase(world: &World, name: &str) {
     world
         .recorder
@@ -329,7 +389,11 @@ fn say_library(recorder: &Recorder, clock: Clock, clients: &Clients) {
     }));
 }
 
-fn driver_event<'a>(time: u64, f: &'a str, fill: impl FnOnce(&mut Value<'a>)) -> Event<'a> {
+pub(crate) fn driver_event<'a>(
+    time: u64,
+    f: &'a str,
+    fill: impl FnOnce(&mut Value<'a>),
+) -> Event<'a> {
     let mut value = Value::default();
     fill(&mut value);
     Event {
@@ -346,46 +410,59 @@ fn driver_event<'a>(time: u64, f: &'a str, fill: impl FnOnce(&mut Value<'a>)) ->
     }
 }
 
-/// What the checker is told of the system under test.
-fn header(plan: &Plan, versions: BTreeMap<String, String>) -> Header {
-    let name = plan.lock.name.as_deref();
-    let lease = !matches!(name, Some("set-nx-no-ttl" | "perfect"));
-    let nodes = plan.cluster.nodes;
-    let millis = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
-    Header {
-        fencepost: 1,
-        workload: plan
-            .variant
-            .as_ref()
-            .map_or_else(|| plan.name.clone(), |v| format!("{}/{v}", plan.name)),
-        seed: plan.seed,
-        model: Model {
-            ttl_ms: lease.then(|| millis(plan.lock.ttl)),
-            nodes,
-            // Of a primary and its replicas one has the say; copies are no quorum.
-            quorum: match plan.cluster.topology {
-                Topology::Sentinel => 1,
-                Topology::Single | Topology::Independent => nodes / 2 + 1,
-            },
-            fence: plan.resource.fence,
-            tokens: plan.lock.fencing,
-            respects_validity: plan.lock.respect_validity,
-            retry_ms: millis(plan.lock.retry),
-            // The control lock `perfect` leaves nothing on the servers to be observed.
-            observed: name != Some("perfect"),
-            coverage: true,
-            ..Model::default()
-        },
-        expect: plan.expect.clone(),
-        versions,
+/// A shim for each client, where a fault needs them: in the scratch folder, a new one for each run.
+fn shims(plan: &Plan, reaper: &Reaper) -> Result<BTreeMap<String, Shim>, ClusterError> {
+    let needed = |f: &FaultPlan| f.kind == FaultKind::ClientClock;
+    if !plan.faults.iter().any(needed) {
+        return Ok(BTreeMap::new());
     }
+    let names = (1..=plan.load.clients).map(|n| format!("c{n}"));
+    names
+        .map(|name| {
+            let folder = format!("{name}-shim-{}", reaper::fresh_run());
+            Ok((name, Shim::create(&reaper.scratch().join(folder))?))
+        })
+        .collect()
 }
 
-fn recipe(plan: &Plan, cluster: &Cluster, prefix: &str, dir: &Path) -> Recipe {
+/// A tap in front of each link, where the plan asks for taps.
+async fn start_taps(
+    plan: &Plan,
+    cluster: &Cluster,
+    prefix: &str,
+    clock: Clock,
+    recorder: &Recorder,
+) -> std::io::Result<Option<Taps>> {
+    if !plan.taps() {
+        return Ok(None);
+    }
+    let mut links = Vec::new();
+    for client in (1..=plan.load.clients).map(|n| format!("c{n}")) {
+        links.extend((0..cluster.node_count()).map(|node| TapLink {
+            client: client.clone(),
+            node,
+            name: cluster.node_name(node),
+            upstream: cluster.link(&client, node),
+        }));
+    }
+    let sink = Rc::new(recorder.clone());
+    Taps::start(links, prefix, clock, sink).await.map(Some)
+}
+
+fn recipe(
+    plan: &Plan,
+    cluster: &Cluster,
+    taps: Option<&Taps>,
+    prefix: &str,
+    dir: &Path,
+    reaper: &Reaper,
+) -> Result<Recipe, ClusterError> {
     let names = (1..=plan.load.clients).map(|n| format!("c{n}"));
     let links = |name: &str| -> Vec<SocketAddr> {
+        let tapped = |n| taps.and_then(|taps| taps.address(name, n));
         (0..cluster.node_count())
-            .map(|n| cluster.link(name, n))
+            .filter(|n| plan.load.reaches(name, *n))
+            .map(|n| tapped(n).unwrap_or_else(|| cluster.link(name, n)))
             .collect()
     };
     let millis = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
@@ -405,15 +482,17 @@ fn recipe(plan: &Plan, cluster: &Cluster, prefix: &str, dir: &Path) -> Recipe {
         options.insert("announced".into(), announced.into());
         options.insert("service".into(), crate::cluster::SERVICE.into());
     }
-    Recipe {
+    Ok(Recipe {
         spec: ClientSpec {
             name: String::new(),
             argv: argv(plan),
             env: plan.lock.env.clone(),
+            variables: Vec::new(),
             log: PathBuf::new(),
             // Where the harness was started, so that an adapter's path is the one that was typed.
             dir: std::env::current_dir().unwrap_or_else(|_| ".".into()),
         },
+        shims: shims(plan, reaper)?,
         logs: dir.join("clients"),
         init: Init {
             nodes: Vec::new(),
@@ -431,7 +510,7 @@ fn recipe(plan: &Plan, cluster: &Cluster, prefix: &str, dir: &Path) -> Recipe {
             .map(|name| (name.clone(), own_options(plan, cluster, &name)))
             .collect(),
         deadline: plan.lock.timeout.max(Duration::from_secs(20)),
-    }
+    })
 }
 
 /// Options that differ from client to client: where it finds the Sentinels, and whether it asks them again.

@@ -32,6 +32,7 @@ const PLAIN: &[FaultKind] = &[
     FaultKind::Latency,
     FaultKind::QuorumThin,
     FaultKind::ResourceDelay,
+    FaultKind::Message,
 ];
 
 impl Session {

@@ -2,6 +2,9 @@
 //!
 //! Owns the critical section as the driver plays it, and the operations' events. Must not know faults or checking:
 //! it tells the board each operation, and waits there while a fault that it triggered is injected.
+pub mod script;
+pub mod step;
+
 use crate::client::{Answer, ClientProcess, Failure, Reply, Request};
 use crate::record::Sink;
 use crate::run::board::Seen;
@@ -93,7 +96,11 @@ impl Worker {
                 },
             )
             .await;
-            match self.ask_for_lock(client, plan.timeout).await.result {
+            match self
+                .ask_for_lock(client, Duration::ZERO, plan.timeout)
+                .await
+                .result
+            {
                 Ok(Reply::Granted {
                     owner,
                     validity_ms,
@@ -135,7 +142,12 @@ impl Worker {
         None
     }
 
-    async fn ask_for_lock(&self, client: &ClientProcess, timeout: Duration) -> Answer {
+    async fn ask_for_lock(
+        &self,
+        client: &ClientProcess,
+        wait: Duration,
+        timeout: Duration,
+    ) -> Answer {
         if let Some(grants) = &self.shared.control
             && !grants.take(&self.key, &self.slot.name, self.number)
         {
@@ -152,7 +164,7 @@ impl Worker {
         let request = Request::Acquire {
             worker: self.number,
             key: self.key.clone(),
-            wait_ms: 0,
+            wait_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
             timeout_ms,
         };
         client.request(request, timeout).await

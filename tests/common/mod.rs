@@ -42,6 +42,7 @@ pub fn plan(nodes: u32, persistence: Persistence) -> ClusterPlan {
         persistence,
         image: "fencepost/redis:7".to_owned(),
         toxiproxy_image: "fencepost/toxiproxy:2.12".to_owned(),
+        shim: false,
         down_after: None,
         min_replicas: None,
         max_lag: None,

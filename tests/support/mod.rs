@@ -107,6 +107,7 @@ impl Client {
             name: "c1".into(),
             argv: argv.iter().map(|&s| s.to_owned()).collect(),
             env: Vec::new(),
+            variables: Vec::new(),
             log: dir.path().join("c1.log"),
             dir: root(),
         };

@@ -132,6 +132,22 @@ pub const RULES: &[Rule] = &[
         reason: "the observer tells what servers hold; what it means is judged elsewhere",
     },
     Rule {
+        room: "src/tap",
+        forbidden: &[
+            "crate::lock",
+            "crate::client",
+            "crate::cluster",
+            "crate::run",
+            "crate::fault",
+            "crate::plan",
+            "crate::observe",
+            "crate::report",
+            "crate::cli",
+            "fencepost_checker::check",
+        ],
+        reason: "the tap carries messages and does what a rule says; why, and what it means, is known elsewhere",
+    },
+    Rule {
         room: "src/fault",
         forbidden: &["crate::report", "crate::cli", "fencepost_checker::check"],
         reason: "a fault is injected, proved, healed and proved healed; whether it broke a lock is not its matter",

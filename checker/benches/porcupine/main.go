@@ -1,4 +1,4 @@
-// Judges a lock history with Porcupine: the same file that benches/speed judges, in the same run.
+// Judges a lock history with Porcupine: the same file that benches/speed.rs judges, in the same run.
 //
 // Input, a line an operation: client, 0 for acquire or 1 for release, invoke, return (-1: never answered).
 // Output: operations, result, milliseconds, MiB that the Go runtime took from the system.

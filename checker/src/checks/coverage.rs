@@ -49,6 +49,7 @@ fn run(a: &mut Analysis) -> Answer {
     faults(f, &mut lacks);
     servers(f, &mut lacks);
     lacks.extend(f.ended_by_themselves.iter().cloned());
+    lacks.extend(f.off_schedule.iter().cloned());
     if f.contended == 0 {
         lacks.push("the lock was never contended".to_owned());
     }

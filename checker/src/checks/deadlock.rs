@@ -29,6 +29,9 @@ fn run(a: &mut Analysis) -> Answer {
     if !f.faults.all_healed() {
         return Answer::unknown("not every fault is proved to be healed");
     }
+    if f.proxy_lost {
+        return Answer::unknown("Toxiproxy was lost, and with it every way to the servers");
+    }
     let mut found = Found::default();
     let mut short = 0u64;
     let mut seen = 0u64;
@@ -79,7 +82,8 @@ enum Stuck {
     Held,
 }
 
-fn bound(f: &Facts) -> Ns {
+/// TTL + retry + ε: how long a lock may be out of reach once its last holder is gone and nothing is wrong.
+pub(super) fn bound(f: &Facts) -> Ns {
     let model = f.model();
     let ttl = model.ttl_ms.unwrap_or(0);
     (ttl.saturating_add(model.retry_ms))

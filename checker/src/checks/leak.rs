@@ -5,7 +5,7 @@
 //! then on: its command was under way until then, and that is excepted.
 use super::{Answer, CheckInfo, no_evidence};
 use crate::analysis::{Analysis, Found, finding_on};
-use crate::facts::{Facts, seconds};
+use crate::facts::{Facts, Vain, seconds};
 use crate::names::NONE;
 use crate::proof::{self, leak::Stayed};
 use crate::section::{NEVER, Ns};
@@ -71,12 +71,68 @@ fn run(a: &mut Analysis) -> Answer {
             SeenKind::Up | SeenKind::Promoted | SeenKind::Demoted => {}
         }
     }
+    abandoned(f, &mut found);
     let cut = (!f.ended).then(|| "the history ends before the final reads".to_owned());
     Answer {
         found,
         unknown: no_evidence(a).or(cut),
         note: None,
     }
+}
+
+/// Values of tries in vain that stayed on some of several servers, and that their client, by the tap, never tried to
+/// take back: whoever fails to get a majority must give back what it got.
+fn abandoned(f: &Facts, found: &mut Found) {
+    if f.model().nodes <= 1 || f.wire.is_empty() || !f.model().observed {
+        return;
+    }
+    for v in &f.vain {
+        let late = v.ret.saturating_add(f.epsilon());
+        // A link that is cut takes the clean-up along.
+        let mut active = f.faults.active(v.inv, late);
+        if active.any(|w| w.kind != "message") {
+            continue;
+        }
+        let sets = f.servers.between(v.key, v.inv, v.ret);
+        let sets = sets.map(|i| f.servers.at(i));
+        let mut owners: Vec<u32> = sets
+            .filter(|s| s.kind == SeenKind::Set && s.owner != NONE)
+            .map(|s| s.owner)
+            .filter(|owner| f.owned_by(*owner).is_none())
+            .collect();
+        owners.sort_unstable();
+        owners.dedup();
+        for owner in owners {
+            let sent = f.wire.carried(v.client, owner);
+            let stays = f.servers.stays(v.key, owner, v.ret);
+            let left = stays.iter().filter(|stay| {
+                let gone = stay.loss.map(|l| f.servers.at(l.seen).not_before);
+                let once = sent.iter().filter(|n| **n == stay.node).count() == 1;
+                once && gone.is_none_or(|at| at > late)
+            });
+            let left: Vec<u32> = left.map(|stay| stay.node).collect();
+            if !left.is_empty() {
+                report_abandoned(f, v, &left, late, found);
+            }
+        }
+    }
+}
+
+fn report_abandoned(f: &Facts, v: &Vain, left: &[u32], late: Ns, found: &mut Found) {
+    let client = f.names.text(v.client);
+    let key = f.names.text(v.key);
+    found.add(None, || {
+        let nodes: Vec<&str> = left.iter().map(|n| f.names.text(*n)).collect();
+        let sentence = format!(
+            "{client} did not get {key} at {}, left its value on {}, and never tried to take it back",
+            seconds(v.ret),
+            nodes.join(", ")
+        );
+        let blame = Blame::Library(client.to_owned());
+        let span = (v.inv, v.ret);
+        finding_on(f, "leak", blame, v.key, span, &[], sentence)
+            .proved(proof::leak::abandoned(f, v, left, late))
+    });
 }
 
 /// A value was read again after it was set.

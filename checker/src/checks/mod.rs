@@ -8,10 +8,14 @@ mod deadlock;
 mod effects;
 mod fencing;
 mod leak;
+mod load;
+mod minority;
 mod notice;
 mod overrun;
 mod ownership;
+mod progress;
 mod service;
+mod starvation;
 mod truthful;
 pub(crate) mod validity;
 
@@ -43,6 +47,10 @@ pub const CHECKS: &[CheckInfo] = &[
     notice::INFO,
     leak::INFO,
     deadlock::INFO,
+    progress::INFO,
+    minority::INFO,
+    load::INFO,
+    starvation::INFO,
     fencing::INFO,
     effects::INFO,
     coverage::INFO,

@@ -1,11 +1,16 @@
 //! Where a library promises renewal, or a notice of loss: its holder knows at or before its lease's end.
 //!
-//! Owns only the choice of overruns that nothing forced: no stop of the client, no fault, no stall meanwhile.
+//! Owns the choice of overruns that nothing forced (no stop of the client, no fault, no stall meanwhile), and of the
+//! holders that went on though their lease was over by any count, with nobody else to profit. The time between the
+//! lease's end and the notice is the *zombie window*. Where another holder proves that the lease is over, no time is
+//! allowed for it; where none does, the whole lease from the last confirmed answer, its drift, and ε.
 use super::{Answer, CheckInfo};
 use crate::analysis::{Analysis, Found, finding};
-use crate::facts::{length, seconds};
+use crate::facts::{Facts, length, seconds};
 use crate::proof;
+use crate::section::{Ended, NEVER, Ns};
 use crate::verdict::{Blame, Class};
+use std::collections::HashSet;
 
 pub(super) const INFO: CheckInfo = CheckInfo {
     name: "notice",
@@ -21,6 +26,23 @@ fn run(a: &mut Analysis) -> Answer {
     }
     let f = &a.facts;
     let mut found = Found::default();
+    let told: HashSet<u32> = a.unforced.iter().map(|p| p.a).collect();
+    let alone = (0u32..f.sections.len() as u32).filter(|i| !told.contains(i));
+    for (i, over) in alone.filter_map(|i| zombie(f, i).map(|over| (i, over))) {
+        let s = f.section(i);
+        let client = f.names.text(s.client);
+        let blame = Blame::Library(client.to_owned());
+        found.add(None, || {
+            let sentence = format!(
+                "A ({client}) was not told that its lease of {} was over by {} at the latest: it went on for {}",
+                f.names.text(s.key),
+                seconds(over),
+                length(s.belief_end.min(f.last) - over),
+            );
+            finding(f, "notice", blame, over, &[i], sentence)
+                .proved(proof::notice::zombie(f, i, over, confirmed(f, i)))
+        });
+    }
     for pair in &a.unforced {
         let (s, b) = (f.section(pair.a), f.section(pair.b));
         let client = f.names.text(s.client);
@@ -42,4 +64,43 @@ fn run(a: &mut Analysis) -> Answer {
         found,
         ..Answer::default()
     }
+}
+
+/// When the lease of a holder that still believes was over by any count, if nothing forced it to go on.
+///
+/// Its own renewals are not in the history unless the servers or the library tell of them, so a value that was seen
+/// re-timed, or seen on a server later, is no zombie's.
+fn zombie(f: &Facts, i: u32) -> Option<Ns> {
+    let s = f.section(i);
+    if s.lease == NEVER || !f.model().observed || f.owned_by(s.owner) != Some(i) {
+        return None;
+    }
+    let last = confirmed(f, i);
+    let drift = (last.1 as f64 * f.model().drift) as Ns;
+    let over = last
+        .0
+        .saturating_add(last.1)
+        .saturating_add(drift)
+        .saturating_add(f.epsilon());
+    let went_on = over < s.belief_end.min(f.last);
+    let forced =
+        || f.faults.active(s.inv, over).next().is_some() || f.faults.stalled_in(s.inv, over);
+    // Gone from every server that had it, and by its own time.
+    let stays = f.servers.stays(s.key, s.owner, s.ret);
+    let gone = || {
+        !stays.is_empty()
+            && stays
+                .iter()
+                .all(|x| x.loss.is_some_and(|l| f.servers.at(l.seen).at <= over))
+    };
+    (went_on && !forced() && gone()).then_some(over)
+}
+
+/// When a section's lease was last answered for, and the longest lease that it asked for.
+fn confirmed(f: &Facts, i: u32) -> (Ns, Ns) {
+    let s = f.section(i);
+    let confirmed = f.extensions_of(i).iter().filter(|e| e.ended == Ended::Ok);
+    confirmed.fold((s.ret, s.lease), |(at, lease), e| {
+        (at.max(e.ret), lease.max(e.lease))
+    })
 }

@@ -80,7 +80,9 @@ fn certain_owner(f: &Facts, set: u32, event: u32) -> Option<u32> {
     } else {
         (b.belief_end, b.releasing(e.not_before, e.at))
     };
-    let settled = b.key == s.key && e.at < end;
+    // A session has one value for all its attempts: an earlier one's key can have been deleted by its own clean-up.
+    let session = b.start < b.inv;
+    let settled = b.key == s.key && b.inv <= e.at && e.at < end && !session;
     let busy = releasing
         || f.extensions_of(owner).iter().any(|x| {
             // An extension without an answer may still be under way.

@@ -4,9 +4,9 @@
 use super::{Answer, CheckInfo, exclusions, no_evidence};
 use crate::analysis::{Analysis, Found, finding};
 use crate::blame::never_had;
-use crate::facts::{Facts, seconds};
+use crate::facts::{Denied, Facts, seconds};
 use crate::proof;
-use crate::section::{Ended, Ns};
+use crate::section::{Ended, Ns, usable};
 use crate::verdict::{Blame, Class, Finding};
 
 pub(super) const INFO: CheckInfo = CheckInfo {
@@ -32,6 +32,11 @@ fn run(a: &mut Analysis) -> Answer {
             }
         }
     }
+    if unknown.is_none() {
+        for d in &a.facts.denied {
+            denied(&a.facts, d, &mut found);
+        }
+    }
     Answer {
         found,
         unknown,
@@ -54,6 +59,40 @@ fn granted(f: &Facts, i: u32, found: &mut Found) {
         let blame = Blame::Library(client.to_owned());
         finding(f, "truthful", blame, s.ret, &[i], sentence)
             .proved(proof::truthful::granted(f, i, nodes))
+    });
+}
+
+/// A release that was told that the lock is not its caller's, while a quorum held the caller's value from before the
+/// call until after it.
+fn denied(f: &Facts, d: &Denied, found: &mut Found) {
+    let s = f.section(d.section);
+    if f.owned_by(s.owner) != Some(d.section) {
+        return;
+    }
+    // Past its lease a value may stand there that the server would give to nobody any more.
+    if d.ret > s.start.saturating_add(usable(s.lease, f.model())) {
+        return;
+    }
+    let stays = f.servers.stays(s.key, s.owner, d.inv);
+    let there = stays.iter().filter(|stay| {
+        let gone = stay.loss.map(|l| f.servers.at(l.seen).not_before);
+        f.servers.at(stay.set).at <= d.inv && gone.is_none_or(|at| at > d.ret)
+    });
+    let nodes = there.count();
+    if nodes < f.model().quorum as usize {
+        return;
+    }
+    let client = f.names.text(s.client);
+    found.add(None, || {
+        let sentence = format!(
+            "A ({client}) was told at {} that {} is not its own, while {nodes} of {} nodes held its value",
+            seconds(d.ret),
+            f.names.text(s.key),
+            f.model().nodes,
+        );
+        let blame = Blame::Library(client.to_owned());
+        finding(f, "truthful", blame, d.ret, &[d.section], sentence)
+            .proved(proof::truthful::denied(f, d, nodes))
     });
 }
 

@@ -27,7 +27,7 @@ fn run(a: &mut Analysis) -> Answer {
         return Answer::unknown("the lock has no lease");
     }
     let mut found = Found::default();
-    let mut claims = f.dropped.claims;
+    let mut claims = 0u64;
     for (i, s) in (0u32..).zip(&f.sections) {
         claims += u64::from(!s.validity_ms.is_nan());
         if let Some(wrong) = wrong(f, s) {
@@ -62,6 +62,10 @@ pub(crate) enum Wrong {
     TooMuch { usable_ms: f64 },
     /// The claim is nothing, or less.
     Nothing,
+    /// The tap saw the reply that made the quorum at or after the lease's end.
+    LateQuorum { end: Ns },
+    /// Counted from that reply, the claim goes on past the lease's end.
+    PastEnd { end: Ns },
     /// The lease ended while the client was proved stopped.
     Stopped { end: Ns, from: Ns, to: Ns },
     /// The claim is far below what was left.
@@ -77,6 +81,16 @@ impl Wrong {
                 s.lease as f64 / 1e6
             ),
             Self::Nothing => format!("success with a validity of {v:.1} ms"),
+            Self::LateQuorum { end } => format!(
+                "the reply that made its quorum came at {}, and the lease had ended at {}",
+                seconds(s.quorum),
+                seconds(end)
+            ),
+            Self::PastEnd { end } => format!(
+                "it claims {v:.1} ms from no earlier than {}, but the lease ends at {}",
+                seconds(s.quorum),
+                seconds(end)
+            ),
             Self::Stopped { end, .. } => format!(
                 "the lease had ended at {}, while the client was stopped, and the library did not look again",
                 seconds(end)
@@ -99,16 +113,37 @@ pub(crate) fn wrong(f: &Facts, s: &Section) -> Option<Wrong> {
     if v <= 0.0 {
         return Some(Wrong::Nothing);
     }
-    let end = s.inv.saturating_add(usable_ns);
-    if end != NEVER
+    if let Some(wrong) = by_the_wire(s, usable_ns) {
+        return Some(wrong);
+    }
+    let end = s.start.saturating_add(usable_ns);
+    // Where a call tries again inside, nobody knows when the try began that won.
+    let known = !f.model().waits || s.start != s.inv;
+    if known
+        && end != NEVER
         && s.ret > end
         && let Some((from, to)) = stopped_across(f, s, end)
     {
         return Some(Wrong::Stopped { end, from, to });
     }
-    // What is left at least; "far" below is half of it.
-    let left_ms = usable_ms - (s.ret - s.inv) as f64 / 1e6;
+    // What is left at least, as far as the library can know; "far" below is half of it.
+    let left_ms = usable_ms - (s.ret - s.start.min(s.inv)) as f64 / 1e6;
     (v < left_ms / 2.0 && left_ms > 20.0).then_some(Wrong::TooLittle { left_ms })
+}
+
+/// What the stamps of the tap say: the quorum was made no earlier than its reply passed, the lease began with the
+/// first command of the attempt.
+fn by_the_wire(s: &Section, usable_ns: u64) -> Option<Wrong> {
+    let end = s.start.saturating_add(usable_ns);
+    if s.quorum == NEVER || end == NEVER {
+        return None;
+    }
+    if s.quorum >= end {
+        return Some(Wrong::LateQuorum { end });
+    }
+    let claimed = s.quorum as f64 / 1e6 + s.validity_ms;
+    let most = end as f64 / 1e6;
+    (claimed > most + ROUNDING_MS).then_some(Wrong::PastEnd { end })
 }
 
 /// When the client was proved stopped, from before the lease's end until after it, inside the call, and a server had

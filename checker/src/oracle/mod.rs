@@ -5,7 +5,6 @@
 //! The two must agree, with one exception that theory knows: an acquire without a definite answer that its worker
 //! cleaned up later may have held in one of several gaps, and which failed tries it excuses is then a matching
 //! problem. There the checker excuses all of them: it may miss, and it must not accuse.
-mod forget;
 mod random;
 mod wgl;
 
@@ -46,10 +45,6 @@ fn accused(ops: &[Op]) -> bool {
         expect: BTreeMap::new(),
         versions: BTreeMap::new(),
     });
-    // Half of them by a checker that forgets at every event what it may.
-    if ops.len() % 2 == 1 {
-        checker.forget_after(1);
-    }
     let mut events: Vec<Event<'_>> = Vec::with_capacity(2 * ops.len());
     for op in ops {
         events.push(event(op, EventType::Invoke, op.inv));

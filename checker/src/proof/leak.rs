@@ -2,7 +2,7 @@
 //!
 //! Owns the wording and the arithmetic that it shows. Must not know how it was found.
 use super::{exact, let_be, span};
-use crate::facts::Facts;
+use crate::facts::{Facts, Vain};
 use crate::section::Ns;
 use crate::servers::Seen;
 
@@ -60,4 +60,33 @@ pub(crate) fn leak(
         }
     }
     steps
+}
+
+/// A try in vain whose value stayed on the servers `left` until after `late`.
+pub(crate) fn abandoned(f: &Facts, v: &Vain, left: &[u32], late: Ns) -> Vec<String> {
+    let client = f.names.text(v.client);
+    let nodes: Vec<&str> = left.iter().map(|n| f.names.text(*n)).collect();
+    vec![
+        format!(
+            "Let T be the try of {client} for {}, invoked at {} and without the lock at {}.",
+            f.names.text(v.key),
+            exact(v.inv),
+            exact(v.ret)
+        ),
+        format!(
+            "Then in T a value that no grant carries was set on {}, and the tap saw one command of {client} with it go \
+             there: the one that set it.",
+            nodes.join(", ")
+        ),
+        format!(
+            "Then no fault but of single messages was active from {} until {}, which could have taken a clean-up along.",
+            exact(v.inv),
+            exact(late)
+        ),
+        format!(
+            "But the value was there until after {}, and {client} sent no second command for it: whoever fails to get a \
+             majority gives back what it got.",
+            exact(late)
+        ),
+    ]
 }

@@ -9,7 +9,7 @@ use crate::sweep::Pair;
 pub(crate) fn overrun(f: &Facts, pair: Pair) -> Vec<String> {
     let (a, b) = (f.section(pair.a), f.section(pair.b));
     let ends = pieces(f, pair.a).into_iter().map(|p| p.1);
-    let over = ends.filter(|end| *end <= pair.from).last().unwrap_or(a.ret);
+    let over = ends.filter(|end| *end <= pair.from).max().unwrap_or(a.ret);
     vec![
         let_be(f, "A", pair.a),
         promised(f, "A", pair.a),

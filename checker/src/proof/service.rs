@@ -39,12 +39,8 @@ pub(crate) fn in_vain(
 ) -> Vec<String> {
     let key = f.names.text(t.key);
     let mut steps = Vec::new();
-    let a = beside.0.map(|_| "A");
-    let b = if a.is_some() { "B" } else { "A" };
-    for (label, i) in [(a, beside.0), (Some(b), beside.1)] {
-        if let (Some(label), Some(i)) = (label, i) {
-            steps.push(let_be(f, label, i));
-        }
+    for (label, section) in ["A", "B"].iter().zip([beside.0, beside.1].iter().flatten()) {
+        steps.push(let_be(f, label, *section));
     }
     steps.push(format!(
         "Let T be the try of {}, invoked at {} and answered \"held\" at {}.",
@@ -56,10 +52,10 @@ pub(crate) fn in_vain(
         (0, _) => {
             format!("Then nobody can have held {key} before T: no acquire was invoked by then")
         }
-        (end, Some(i)) => format!(
+        (end, Some(section)) => format!(
             "Then A and whoever held {key} before it had let go by {}: {}",
             exact(end),
-            ended(f.section(i))
+            ended(f.section(section))
         ),
         (end, None) => format!(
             "Then whoever held {key} before T had let go by {}",

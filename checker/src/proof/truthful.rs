@@ -2,7 +2,8 @@
 //!
 //! Owns the wording. Must not know how it was found.
 use super::{exact, let_be};
-use crate::facts::Facts;
+use crate::facts::{Denied, Facts};
+use crate::section::usable;
 
 /// A grant that at most `nodes` servers can have made.
 pub(crate) fn granted(f: &Facts, i: u32, nodes: usize) -> Vec<String> {
@@ -51,6 +52,30 @@ pub(crate) fn released(f: &Facts, i: u32, reads: &[(u32, u64, u64)]) -> Vec<Stri
             "But then R removed it from {left} of {} servers at most, and it takes {} before another can be granted \
              the lock.",
             model.nodes, model.quorum
+        ),
+    ]
+}
+
+/// A release that was told "not yours", while `nodes` servers held its value all through it.
+pub(crate) fn denied(f: &Facts, d: &Denied, nodes: usize) -> Vec<String> {
+    let (s, model) = (f.section(d.section), f.model());
+    vec![
+        let_be(f, "A", d.section),
+        format!(
+            "Let R be A's release, invoked at {} and told at {} that the lock is not its own.",
+            exact(d.inv),
+            exact(d.ret)
+        ),
+        format!(
+            "Then R was over before A's lease, counted from {}, was over at {}; and {nodes} of {} servers had A's value, \
+             which no other grant carries, from before R until after it.",
+            exact(s.start),
+            exact(s.start.saturating_add(usable(s.lease, model))),
+            model.nodes
+        ),
+        format!(
+            "But {} of them make a grant: the lock was A's all through R.",
+            model.quorum
         ),
     ]
 }

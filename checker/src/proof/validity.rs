@@ -4,7 +4,7 @@
 use super::{exact, let_be, span};
 use crate::checks::validity::Wrong;
 use crate::facts::Facts;
-use crate::section::usable;
+use crate::section::{Ns, Section, usable};
 
 /// What is wrong with the answer to the grant of section `i`.
 pub(crate) fn validity(f: &Facts, i: u32, wrong: Wrong) -> Vec<String> {
@@ -37,6 +37,7 @@ pub(crate) fn validity(f: &Facts, i: u32, wrong: Wrong) -> Vec<String> {
                 s.validity_ms
             ),
         ),
+        Wrong::LateQuorum { end } | Wrong::PastEnd { end } => by_the_tap(s, &lease, end, wrong),
         Wrong::Stopped { end, from, to } => (
             format!(
                 "Then {lease}, so that it was over at {}: a server had A's value before that. {} was proved stopped \
@@ -54,8 +55,8 @@ pub(crate) fn validity(f: &Facts, i: u32, wrong: Wrong) -> Vec<String> {
         Wrong::TooLittle { .. } => (
             format!(
                 "Then {lease}, and the call took {}: at least {} were left at its end.",
-                span(s.ret.saturating_sub(s.inv)),
-                span(good.saturating_sub(s.ret.saturating_sub(s.inv)))
+                span(s.ret.saturating_sub(s.start.min(s.inv))),
+                span(good.saturating_sub(s.ret.saturating_sub(s.start.min(s.inv))))
             ),
             format!(
                 "But the answer, at {ret}, claims {} ms, less than half of that.",
@@ -64,4 +65,27 @@ pub(crate) fn validity(f: &Facts, i: u32, wrong: Wrong) -> Vec<String> {
         ),
     };
     vec![let_be(f, "A", i), then, but]
+}
+
+/// What the stamps of the tap prove: what follows from them, and what does not fit.
+fn by_the_tap(s: &Section, lease: &str, end: Ns, wrong: Wrong) -> (String, String) {
+    let quorum = exact(s.quorum);
+    let then = format!(
+        "Then {lease}, counted from {}: it was over at {}. The reply that made the quorum passed the tap at {quorum}.",
+        exact(s.start),
+        exact(end)
+    );
+    let but = if let Wrong::LateQuorum { .. } = wrong {
+        format!(
+            "But the answer, at {}, was ok: when its quorum was made, nothing of the lease was left.",
+            exact(s.ret)
+        )
+    } else {
+        format!(
+            "But the library, which can have counted from no earlier than that reply, claims {} ms, and {} were left.",
+            s.validity_ms,
+            span(end.saturating_sub(s.quorum))
+        )
+    };
+    (then, but)
 }

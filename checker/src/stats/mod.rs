@@ -10,14 +10,17 @@
 //! | rate over an exposure | [`poisson`] | Garwood, Biometrika 28 (1936) |
 //! | two systems, the same seeds: in how many episodes? | [`mcnemar`] | `McNemar`, Psychometrika 12 (1947), exact |
 //! | two systems, the same seeds: at what rate? | [`permutation`] | Fisher, The Design of Experiments (1935) |
+//! | how often will a section outlast its lease? | [`overruns`] | pauses as a Poisson process |
 //! | several such tests at once | [`holm`] | Holm, Scandinavian Journal of Statistics 6 (1979) |
 //!
 //! Exact tests are conservative: between equals the share with p ≤ α is at most α.
 mod interval;
+mod overrun;
 mod paired;
 mod random;
 
 pub use interval::{Interval, poisson, quantile_interval, share, share_one_sided};
+pub use overrun::{Habits, Lengths, Overruns, overruns};
 pub use paired::{Episode, holm, mcnemar, permutation};
 
 #[cfg(test)]

@@ -1,93 +1,165 @@
 //! The world: one queue of things to come, in virtual nanoseconds.
 //!
-//! Owns clients, messages, servers, faults, and an observer that sees everything, late. Must not know the checker's
-//! inside: it writes a history as the harness does. Messages live in the network, not in the calls that sent them.
+//! Owns the queue, the configuration, the faults and the history that is written. Must not know the checker's inside:
+//! it writes events as the harness does. Messages live in the network, not in the calls that sent them.
 mod clients;
 mod nodes;
+mod truth;
+mod upkeep;
 
-use fencepost_checker::{Verdict, check_reader};
-use serde_json::{Value, json};
+use clients::Client;
+use fencepost_checker::{Checker, Event, EventType, Header, Model, Process, Value, Verdict};
+use nodes::{Cmd, Node};
+use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BinaryHeap;
+use truth::Truth;
 
-const MS: u64 = 1_000_000;
-const TTL: u64 = 400 * MS;
+pub const MS: u64 = 1_000_000;
+/// The lease.
+pub const TTL: u64 = 400 * MS;
 /// How long a client waits for the servers' answers.
 const PATIENCE: u64 = 60 * MS;
-const LOAD: u64 = 6_000 * MS;
-const END: u64 = 12_000 * MS;
+/// Longest pause between two tries.
+const RETRY: u64 = 80 * MS;
+/// How long a waiting call may last.
+const WAIT: u64 = 1_500 * MS;
+/// Faults and a bad network until here; then the quiet tail, the final reads, the end.
+const LOAD: u64 = 4_000 * MS;
+const TAIL: u64 = 5_000 * MS;
+const FINAL: u64 = 7_000 * MS;
+const END: u64 = 8_000 * MS;
 const CLIENTS: usize = 4;
+/// Clocks run up to this much fast or slow, in parts per million: the 1 % that the formula allows.
+const PPM_MAX: u64 = 10_000;
 
 /// The lock under test; all but the first are wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lock {
     Correct,
+    /// Deletes the key, whoever's it is.
     PlainDel,
+    /// Looks whose key it is, then deletes it.
     GetThenDel,
+    /// Says ok and sets nothing.
     Never,
+    /// Claims the whole lease.
     LongClaim,
+    /// Says ok to every extension.
     ExtendAlwaysOk,
+    /// Gives the key back when an extension had no answer, and does not tell.
+    UnlockAfterExtend,
+    /// One value for all attempts of a client.
+    OneValue,
 }
 
-/// What a server does once, in the middle of the load, while its key is held.
+/// What a server does, again and again in the load, while its key is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plant {
     Flush,
     RestartEmpty,
+    /// Its clock is set forward, by up to a lease.
     ClockForward,
+}
+
+/// What a configuration has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum With {
+    /// Clients stop for up to four leases.
+    Pauses,
+    /// Messages are lost, late by up to two leases, out of order.
+    Lossy,
+    /// Servers crash and come back with all their data.
+    Crashes,
+    /// Servers stop and go on; what was sent to them is done then.
+    Stops,
+    /// Client processes are killed and replaced.
+    Deaths,
+    /// Client processes end in order, and unlock what they hold.
+    Closes,
+    /// The driver extends every third of the lease.
+    Renewal,
+    /// The driver extends late, and for leases of many lengths.
+    Races,
+    /// The library renews by itself, unseen but on the servers, and tells of a loss.
+    Watchdog,
+    /// The lock lives as long as its client's session, which is kept alive.
+    Session,
+    /// Calls wait and try again inside.
+    Waits,
+    /// The library claims no validity.
+    NoClaim,
+    /// The observer reads little.
+    Blind,
+    /// Nobody watches the servers.
+    Unobserved,
+    /// The first client reaches no more than a quorum.
+    Thin,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub struct Config {
     pub lock: Lock,
     pub nodes: usize,
-    pub pauses: bool,
-    pub lossy: bool,
-    pub crashes: bool,
-    pub renew: bool,
-    /// Most events come without the owner's value.
-    pub blind: bool,
+    pub with: &'static [With],
     pub plant: Option<Plant>,
 }
 
-impl Default for Config {
-    fn default() -> Self {
+impl Config {
+    pub const fn correct(nodes: usize, with: &'static [With]) -> Self {
         Self {
             lock: Lock::Correct,
-            nodes: 1,
-            pauses: false,
-            lossy: false,
-            crashes: false,
-            renew: false,
-            blind: false,
+            nodes,
+            with,
             plant: None,
         }
     }
+
+    pub const fn planted(nodes: usize, plant: Plant, with: &'static [With]) -> Self {
+        Self {
+            plant: Some(plant),
+            ..Self::correct(nodes, with)
+        }
+    }
+
+    pub const fn wrong(lock: Lock, with: &'static [With]) -> Self {
+        Self {
+            lock,
+            ..Self::correct(1, with)
+        }
+    }
+
+    pub fn has(&self, what: With) -> bool {
+        self.with.contains(&what)
+    }
 }
 
-/// A finished history.
-pub struct History(String);
+/// A finished history, and what truly happened.
+pub struct History {
+    header: Header,
+    events: Vec<Event<'static>>,
+    /// Pairs of owner values that were both promised the lock at once, by the servers' own times.
+    pub double_grants: Vec<(String, String)>,
+}
 
 impl History {
     pub fn check(&self) -> Verdict {
-        check_reader(self.0.as_bytes()).expect("a good history")
+        let mut checker = Checker::new(self.header.clone());
+        for event in &self.events {
+            checker.push(event);
+        }
+        checker.finish()
     }
 
-    pub fn text(&self) -> &str {
-        &self.0
+    pub fn text(&self) -> String {
+        let mut lines = vec![serde_json::to_string(&self.header).expect("writes")];
+        let events = self.events.iter().map(serde_json::to_string);
+        lines.extend(events.map(|e| e.expect("writes")));
+        lines.join("\n")
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Cmd {
-    Set,
-    Get,
-    DelIfMine,
-    Del,
-    Expire,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Todo {
     /// A client goes on with its script, if it still waits for this step.
     Wake {
@@ -105,11 +177,33 @@ enum Todo {
         client: usize,
         call: u64,
         yes: bool,
+        token: u64,
+    },
+    /// Time to keep a session or a lease alive, or to see that it is over; of this incarnation or hold only.
+    Beat {
+        client: usize,
+        life: u64,
+    },
+    Doubt {
+        client: usize,
+        life: u64,
     },
     Pause {
         client: usize,
     },
+    Kill {
+        client: usize,
+    },
+    Close {
+        client: usize,
+    },
+    Birth {
+        client: usize,
+    },
     Crash {
+        node: usize,
+    },
+    Stop {
         node: usize,
     },
     Up {
@@ -117,42 +211,6 @@ enum Todo {
         empty: bool,
     },
     Plant,
-}
-
-/// What a client is doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Doing {
-    Idle,
-    Acquiring,
-    Working,
-    Extending,
-    Getting,
-    Releasing,
-}
-
-struct Client {
-    doing: Doing,
-    /// Increases with each step: an older wake is stale.
-    step: u64,
-    process: u64,
-    owner: u64,
-    call: u64,
-    began: u64,
-    yes: usize,
-    no: usize,
-    paused_until: u64,
-    work_until: u64,
-    /// Its clock's rate, in parts per million above true time.
-    ppm: i64,
-}
-
-#[derive(Default)]
-struct Node {
-    value: Option<(u64, u64)>,
-    up: bool,
-    ppm: i64,
-    /// The observer's last stamp: events of a node come in order.
-    seen: u64,
 }
 
 struct World {
@@ -163,23 +221,53 @@ struct World {
     queue: BinaryHeap<Reverse<(u64, u64, Todo)>>,
     clients: Vec<Client>,
     nodes: Vec<Node>,
+    /// Fresh numbers: processes, owner values, calls, sessions.
     next: u64,
     version: u64,
-    planted: bool,
-    events: BTreeMap<(u64, u64), Value>,
+    revision: u64,
+    truth: Truth,
+    events: Vec<(u64, u64, Event<'static>)>,
 }
 
 /// Runs a world from a seed.
 pub fn run(config: Config, seed: u64) -> History {
     let mut w = World::new(config, seed);
     while let Some(Reverse((at, _, todo))) = w.queue.pop() {
-        if at > END {
+        if at > FINAL {
             break;
         }
         w.now = at;
         w.handle(todo);
     }
     w.finish()
+}
+
+/// An event without process, key or value.
+fn blank(process: Process<'static>, f: &'static str, value: Value<'static>) -> Event<'static> {
+    Event {
+        index: 0,
+        time: 0,
+        process,
+        client: None,
+        worker: None,
+        kind: EventType::Info,
+        f: Cow::Borrowed(f),
+        key: None,
+        value,
+        error: None,
+    }
+}
+
+fn named(process: &'static str, f: &'static str, value: Value<'static>) -> Event<'static> {
+    blank(Process::Named(Cow::Borrowed(process)), f, value)
+}
+
+fn client_name(client: usize) -> Cow<'static, str> {
+    Cow::Owned(format!("c{}", client + 1))
+}
+
+fn node_name(node: usize) -> Cow<'static, str> {
+    Cow::Owned(format!("n{}", node + 1))
 }
 
 impl World {
@@ -192,52 +280,77 @@ impl World {
             queue: BinaryHeap::new(),
             clients: Vec::new(),
             nodes: Vec::new(),
-            next: 0,
+            next: CLIENTS as u64,
             version: 0,
-            planted: false,
-            events: BTreeMap::new(),
+            revision: 0,
+            truth: Truth::default(),
+            events: Vec::new(),
         };
         for client in 0..CLIENTS {
-            let ppm = w.below(20_000) as i64 - 10_000;
-            w.clients.push(Client {
-                doing: Doing::Idle,
-                step: 0,
-                process: client as u64,
-                owner: 0,
-                call: 0,
-                began: 0,
-                yes: 0,
-                no: 0,
-                paused_until: 0,
-                work_until: 0,
-                ppm: ppm / 4,
-            });
+            let ppm = w.drift();
+            w.clients
+                .push(Client::new(client as u64, ppm, config.nodes));
             w.wake(client, 5 * MS);
+            if config.has(With::Session) {
+                w.open_session(client);
+            }
         }
-        w.next = CLIENTS as u64;
         for _ in 0..config.nodes {
-            let ppm = (w.below(20_000) as i64 - 10_000) / 4;
-            w.nodes.push(Node {
-                up: true,
-                ppm,
-                ..Node::default()
-            });
+            let ppm = w.drift();
+            w.nodes.push(Node::new(ppm));
         }
-        for i in 1..12 {
-            let at = i * 500 * MS + w.below(400 * MS);
-            if config.pauses {
-                let client = w.below(CLIENTS as u64) as usize;
-                w.later(at, Todo::Pause { client });
-            }
-            if config.crashes {
-                let node = w.below(config.nodes as u64) as usize;
-                w.later(at, Todo::Crash { node });
-            }
-            if config.plant.is_some() {
-                w.later(at, Todo::Plant);
-            }
-        }
+        w.phases();
+        w.schedule();
         w
+    }
+
+    fn drift(&mut self) -> i64 {
+        self.below(2 * PPM_MAX + 1) as i64 - PPM_MAX as i64
+    }
+
+    fn phases(&mut self) {
+        for (phase, at) in [
+            ("load", 0),
+            ("heal", LOAD),
+            ("tail", TAIL),
+            ("final", FINAL),
+            ("end", END),
+        ] {
+            let value = Value {
+                phase: Some(Cow::Borrowed(phase)),
+                ..Value::default()
+            };
+            self.emit(at, named("driver", "phase", value));
+        }
+        if self.config.has(With::Lossy) {
+            self.window(9, "latency", "c*>n*", (0, LOAD));
+        }
+    }
+
+    /// When what happens to clients and servers.
+    fn schedule(&mut self) {
+        let (clients, nodes) = (CLIENTS as u64, self.config.nodes as u64);
+        for i in 0..8 {
+            let about = i * LOAD / 8;
+            let at = |w: &mut Self| about + w.below(LOAD / 8);
+            for with in self.config.with {
+                let after = at(self);
+                let client = self.below(clients) as usize;
+                let node = self.below(nodes) as usize;
+                match with {
+                    With::Pauses => self.later(after, Todo::Pause { client }),
+                    With::Crashes => self.later(after, Todo::Crash { node }),
+                    With::Stops => self.later(after, Todo::Stop { node }),
+                    With::Deaths => self.later(after, Todo::Kill { client }),
+                    With::Closes => self.later(after, Todo::Close { client }),
+                    _ => {}
+                }
+            }
+            if self.config.plant.is_some() {
+                let after = at(self);
+                self.later(after, Todo::Plant);
+            }
+        }
     }
 
     fn below(&mut self, n: u64) -> u64 {
@@ -247,6 +360,11 @@ impl World {
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         (z ^ (z >> 31)) % n.max(1)
+    }
+
+    fn fresh(&mut self) -> u64 {
+        self.next += 1;
+        self.next
     }
 
     fn later(&mut self, after: u64, todo: Todo) {
@@ -261,54 +379,59 @@ impl World {
         self.later(after, Todo::Wake { client, step });
     }
 
-    fn emit(&mut self, at: u64, mut event: Value) {
-        event["time"] = json!(at);
+    fn emit(&mut self, at: u64, mut event: Event<'static>) {
+        event.time = at;
         self.order += 1;
-        self.events.insert((at, self.order), event);
+        self.events.push((at, self.order, event));
     }
 
-    fn operation(
-        &mut self,
-        client: usize,
-        kind: &str,
-        f: &str,
-        value: &Value,
-        error: Option<&str>,
-    ) {
-        let name = format!("c{}", client + 1);
-        let process = self.clients[client].process;
-        let mut event = json!({"index": 0, "time": 0, "process": process, "client": name, "worker": 0,
-            "type": kind, "f": f, "key": "lock:0", "value": value});
-        if let Some(error) = error {
-            event["error"] = json!(error);
-        }
-        self.emit(self.now, event);
-        if kind == "info" && f != "lost" {
-            self.next += 1;
-            self.clients[client].process = self.next;
+    /// A fault from injection to healed, as the nemesis tells it.
+    fn window(&mut self, fault: u32, kind: &'static str, target: &str, (from, to): (u64, u64)) {
+        for (phase, at) in [
+            ("inject", from),
+            ("bit", from),
+            ("heal", to),
+            ("healed", to),
+        ] {
+            let value = Value {
+                fault: Some(fault),
+                phase: Some(Cow::Borrowed(phase)),
+                target: Some(Cow::Owned(target.to_owned())),
+                ..Value::default()
+            };
+            let mut event = named("nemesis", kind, value);
+            event.client = target
+                .starts_with('c')
+                .then(|| Cow::Owned(target.to_owned()));
+            self.emit(at, event);
         }
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "it was taken from the queue")]
     fn handle(&mut self, todo: Todo) {
         match todo {
             Todo::Wake { client, step } => {
-                let c = &self.clients[client];
-                if c.step != step {
-                } else if c.paused_until > self.now {
-                    let after = c.paused_until - self.now;
-                    self.later(after, Todo::Wake { client, step });
-                } else {
+                if self.clients[client].step == step && !self.put_off(client, todo) {
                     self.go_on(client);
                 }
             }
-            Todo::Reply { client, call, yes } => {
-                let until = self.clients[client].paused_until;
-                if until > self.now {
-                    let after = until - self.now;
-                    self.later(after, Todo::Reply { client, call, yes });
-                } else if self.clients[client].call == call {
-                    self.answered(client, yes);
+            Todo::Reply {
+                client,
+                call,
+                yes,
+                token,
+            } => {
+                if !self.put_off(client, todo) {
+                    self.answered(client, call, yes, token);
+                }
+            }
+            Todo::Beat { client, life } => {
+                if self.clients[client].life == life && !self.put_off(client, todo) {
+                    self.beat(client);
+                }
+            }
+            Todo::Doubt { client, life } => {
+                if self.clients[client].life == life && !self.put_off(client, todo) {
+                    self.doubt(client);
                 }
             }
             Todo::Arrive {
@@ -318,61 +441,85 @@ impl World {
                 cmd,
                 owner,
             } => {
-                if self.nodes[node].up {
-                    let yes = self.execute(node, cmd, owner);
-                    self.send(Todo::Reply { client, call, yes });
+                let until = self.nodes[node].stopped_until;
+                if until > self.now {
+                    self.later(until - self.now, todo);
+                } else if self.nodes[node].up {
+                    let (yes, token) = self.execute(node, cmd, owner, call);
+                    self.reply(node, client, call, (yes, token));
                 }
             }
-            Todo::Pause { client } => {
-                let length = 100 * MS + self.below(3 * TTL);
-                let c = &mut self.clients[client];
-                if c.paused_until > self.now {
-                    return;
-                }
-                c.paused_until = self.now + length;
-                let target = format!("c{}", client + 1);
-                for (phase, at) in [
-                    ("inject", 0),
-                    ("bit", 0),
-                    ("heal", length),
-                    ("healed", length),
-                ] {
-                    let value = json!({"fault": 0, "phase": phase, "target": target});
-                    let event = json!({"index": 0, "time": 0, "process": "nemesis", "client": target, "type": "info",
-                        "f": "client-pause", "value": value});
-                    self.emit(self.now + at, event);
-                }
-            }
-            Todo::Crash { node } => {
-                if self.nodes[node].up {
-                    self.nodes[node].up = false;
-                    self.observe(node, "down", None);
-                    let after = 10 * MS + self.below(300 * MS);
-                    self.later(after, Todo::Up { node, empty: false });
-                }
-            }
+            Todo::Pause { client } => self.pause(client),
+            Todo::Kill { client } => self.kill(client),
+            Todo::Close { client } => self.close(client),
+            Todo::Birth { client } => self.birth(client),
+            Todo::Crash { node } => self.crash(node),
+            Todo::Stop { node } => self.stop(node),
             Todo::Up { node, empty } => self.up(node, empty),
             Todo::Plant => self.plant(),
         }
     }
 
+    /// A stopped client does what comes to it when it goes on.
+    fn put_off(&mut self, client: usize, todo: Todo) -> bool {
+        let until = self.clients[client].paused_until;
+        let stopped = until > self.now;
+        if stopped {
+            self.later(until - self.now, todo);
+        }
+        stopped
+    }
+
+    fn pause(&mut self, client: usize) {
+        let length = 100 * MS + self.below(4 * TTL);
+        if self.clients[client].paused_until > self.now {
+            return;
+        }
+        self.clients[client].paused_until = self.now + length;
+        let span = (self.now, self.now + length);
+        self.window(client as u32, "client-pause", &client_name(client), span);
+    }
+
     fn finish(mut self) -> History {
-        self.now = END;
+        self.now = FINAL;
         for node in 0..self.nodes.len() {
             self.look(node);
         }
-        let end = END + 100 * MS;
-        let phase = json!({"index": 0, "time": 0, "process": "driver", "type": "info", "f": "phase", "value": {"phase": "end"}});
-        self.emit(end, phase);
-        let (nodes, quorum) = (self.nodes.len(), self.quorum());
-        let header = json!({"fencepost": 1, "workload": "world", "seed": 0,
-            "model": {"ttl_ms": TTL / MS, "nodes": nodes, "quorum": quorum, "observed": true, "retry_ms": 20}});
-        let mut text = format!("{header}\n");
-        for (index, mut event) in self.events.into_values().enumerate() {
-            event["index"] = json!(index);
-            text.push_str(&event.to_string());
-            text.push('\n');
+        self.events.sort_by_key(|e| (e.0, e.1));
+        let events = self.events.into_iter().zip(0..);
+        let events = events.map(|((_, _, event), index)| Event { index, ..event });
+        let config = self.config;
+        let owner = |n: u64| format!("o{n}");
+        let double = self.truth.double_grants();
+        History {
+            header: header(config),
+            events: events.collect(),
+            double_grants: double
+                .into_iter()
+                .map(|(a, b)| (owner(a), owner(b)))
+                .collect(),
         }
-        History(text)
+    }
+}
+
+fn header(config: Config) -> Header {
+    let nodes = config.nodes as u32;
+    Header {
+        fencepost: 1,
+        workload: "world".to_owned(),
+        seed: 0,
+        model: Model {
+            ttl_ms: Some(TTL / MS),
+            nodes,
+            quorum: nodes / 2 + 1,
+            retry_ms: RETRY / MS,
+            observed: !config.has(With::Unobserved),
+            waits: config.has(With::Waits),
+            tokens: config.has(With::Session),
+            promises_notice: config.has(With::Watchdog) || config.has(With::Session),
+            ..Model::default()
+        },
+        expect: [].into(),
+        versions: [].into(),
     }
 }

@@ -178,8 +178,26 @@ fn lease(setup: &Setup<'_>, findings: &mut Findings, on_servers: &[Held]) {
     }
 }
 
-/// Grades a try on a held lock.
-fn held_try(findings: &mut Findings, rule: &'static str, who: &str, said: &Said) {
+/// Tries a held lock. A slow answer may be the machine's: a library that waits is slow each time.
+async fn held_try(
+    findings: &mut Findings,
+    rule: &'static str,
+    who: &str,
+    subject: &mut Subject,
+    worker: u32,
+) -> Result<Said, Stop> {
+    let mut said = subject.acquire(worker, KEY).await?;
+    for _ in 0..2 {
+        if said.result.is_ok() || said.took <= ONE_TRY_LIMIT {
+            break;
+        }
+        said = subject.acquire(worker, KEY).await?;
+    }
+    grade_try(findings, rule, who, &said);
+    Ok(said)
+}
+
+fn grade_try(findings: &mut Findings, rule: &'static str, who: &str, said: &Said) {
     if said.result.is_ok() {
         findings.wrong(rule, format!("{who} was granted a lock that is held"));
     } else if let Some(why) = said.unknown_code(Op::Acquire) {
@@ -213,10 +231,8 @@ fn held_try(findings: &mut Findings, rule: &'static str, who: &str, said: &Said)
 }
 
 async fn refused(findings: &mut Findings, c1: &mut Subject, c2: &mut Subject) -> Part {
-    let said = c2.acquire(0, KEY).await?;
-    held_try(findings, "one-try", "another process", &said);
-    let said = c1.acquire(1, KEY).await?;
-    held_try(findings, "workers", "another worker", &said);
+    held_try(findings, "one-try", "another process", c2, 0).await?;
+    let said = held_try(findings, "workers", "another worker", c1, 1).await?;
     if said.result.is_ok() {
         return Err(Stop("two workers share one lock".to_owned()));
     }

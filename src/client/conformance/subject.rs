@@ -199,6 +199,7 @@ fn name_of(request: &Request) -> &'static str {
         Request::Work { .. } => "work",
         Request::Held { .. } => "held",
         Request::Tick { .. } => "tick",
+        Request::Disturb { what, .. } => what.name(),
         Request::Close => "close",
     }
 }

@@ -1,7 +1,7 @@
 //! One container: started through testcontainers, looked at, listened to.
 //!
 //! Owns the request to the engine and what is known of the answer. Must not know nodes' roles.
-use crate::cluster::{ClusterError, tools};
+use crate::cluster::{ClusterError, shim, tools};
 use crate::reaper::procs;
 use bollard::Docker;
 use bollard::errors::Error as EngineError;
@@ -12,7 +12,8 @@ use nix::sys::signal::kill;
 use nix::unistd::Pid;
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
-use testcontainers::core::IntoContainerPort;
+use std::path::{Path, PathBuf};
+use testcontainers::core::{IntoContainerPort, Mount};
 use testcontainers::runners::AsyncRunner;
 use testcontainers::{GenericImage, ImageExt};
 
@@ -37,6 +38,8 @@ pub(super) struct Recipe {
     pub(super) ports: Vec<u16>,
     /// Publish them on 127.0.0.1, each at a port that the engine chooses.
     pub(super) publish: bool,
+    /// A folder with shim and page, to be mounted.
+    pub(super) shim: Option<PathBuf>,
 }
 
 /// A started container.
@@ -77,6 +80,15 @@ impl Recipe {
                 host.port_bindings = Some(bindings.clone());
                 host.memory = Some(MEMORY);
             });
+        let request = match &self.shim {
+            None => request,
+            Some(folder) => {
+                let mount = Mount::bind_mount(folder.to_string_lossy(), shim::MOUNTED);
+                let request = request.with_mount(mount);
+                let variables = shim::variables(Path::new(shim::MOUNTED)).into_iter();
+                variables.fold(request, |r, (name, value)| r.with_env_var(name, value))
+            }
+        };
         let container = request.start().await.map_err(|e| ClusterError::Refused {
             what: format!("start {}", self.name),
             why: e.to_string(),

@@ -32,6 +32,7 @@ impl Kitchen {
             labels: self.labels.clone(),
             ports,
             publish: self.published,
+            shim: None,
         }
     }
 

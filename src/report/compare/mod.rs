@@ -36,7 +36,7 @@ pub enum Exposure {
     /// As the workload says; where it has a fault on `each-node`, each node meets its own at the same rate.
     #[default]
     PerNode,
-    /// Where the workload has a fault on `each-node`, the whole cluster meets one node's share, on a node that is drawn.
+    /// Where the workload has a fault on `each-node`, the whole cluster meets one node's share.
     PerCluster,
 }
 
@@ -49,8 +49,8 @@ impl Exposure {
                  single system meets, and node 1 meets the very same ones; a cluster of five meets five times as many"
             }
             Self::PerCluster => {
-                "one fault per cluster: each system meets as many faults as the others, at the same times, on one of \
-                 its nodes that is drawn anew each time"
+                "one fault per cluster: each system as a whole meets faults at the rate that the one node of a single \
+                 system meets, so each of five nodes a fifth of it"
             }
         }
     }

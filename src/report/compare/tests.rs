@@ -44,7 +44,6 @@ pub fn tests(c: &Comparison) -> Vec<Test> {
                 .iter()
                 .map(|(a, b)| ((figure.of)(a), (figure.of)(b)))
                 .collect();
-            // What neither of them ever had is no question.
             if values.iter().any(|(a, b)| a.amount > 0.0 || b.amount > 0.0) {
                 all.push(Test {
                     system: other.label.clone(),
@@ -96,6 +95,10 @@ fn of_check(other: &System, check: &str, pairs: &[(&Episode, &Episode)]) -> Vec<
         exposure: e.grants as f64,
     };
     let rates: Vec<_> = judged.iter().map(|&(a, b)| (rate(a), rate(b))).collect();
+    // What neither of them ever had is no question.
+    if rates.iter().all(|(a, b)| a.amount + b.amount == 0.0) {
+        return Vec::new();
+    }
     let test = |measure: String, kind, only: Option<(u64, u64)>, p| Test {
         system: other.label.clone(),
         measure,

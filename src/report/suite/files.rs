@@ -75,6 +75,23 @@ pub fn markdown(suite: &Suite) -> String {
         let _ = writeln!(out, "* {}", sanitise::markdown(&line));
     }
     md::table(&mut out, &matrix(suite));
+    out.push_str("Workloads:\n\n");
+    for g in groups(suite) {
+        let run = g.example();
+        let name = code(&run.workload);
+        let about = sanitise::markdown(&run.about);
+        // A relative path of plain characters alone becomes a link: from docs/ to the tree's root.
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
+        let file = run.file.as_ref().map(|f| f.display().to_string());
+        match file.filter(|f| !f.starts_with('/') && !f.contains("..") && f.chars().all(plain)) {
+            Some(file) => {
+                let _ = writeln!(out, "* [{name}](../{file}): {about}");
+            }
+            None => {
+                let _ = writeln!(out, "* {name}: {about}");
+            }
+        }
+    }
     guard_lines(&out)
 }
 

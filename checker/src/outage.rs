@@ -1,0 +1,71 @@
+//! What was lost when: servers down or hung, links cut, and everything else that was wrong.
+//!
+//! Owns the reading of fault windows as outages of nodes, and of what the observer could not reach. Must not know the
+//! plan or the checks. Used by the liveness checks, to say what excuses a failure and what must not cause one.
+use crate::facts::Facts;
+use crate::faults::Window;
+use crate::names::Name;
+use crate::section::Ns;
+
+/// The faults that take a node away and do nothing else.
+const LOSES_NODE: [&str; 4] = ["node-kill", "node-pause", "node-restart", "node-power-loss"];
+
+/// What was wrong in some time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outage {
+    /// Nothing.
+    None,
+    /// Only so many nodes were lost: down, hung, or out of the client's reach.
+    Nodes(usize),
+    /// Something else, too.
+    Other,
+}
+
+/// What was wrong in `[from, to]`, for one client or (without) for all.
+pub(crate) fn outage(f: &Facts, client: Option<Name>, from: Ns, to: Ns) -> Outage {
+    if f.faults.stalled_in(from, to) {
+        return Outage::Other;
+    }
+    let mut lost: Vec<&str> = Vec::new();
+    for w in f.faults.active(from, to) {
+        if LOSES_NODE.contains(&w.kind.as_str()) {
+            lost.extend(w.target.split(',').map(str::trim));
+        } else if let Some(client) = client.filter(|_| cuts(w)) {
+            let mine = links(w).filter(|l| l.0 == f.names.text(client));
+            lost.extend(mine.map(|l| l.1));
+        } else {
+            return Outage::Other;
+        }
+    }
+    for node in &f.servers.nodes {
+        if f.servers.blind(*node, from, to) {
+            lost.push(f.names.text(*node));
+        }
+    }
+    lost.sort_unstable();
+    lost.dedup();
+    match lost.len() {
+        0 => Outage::None,
+        n => Outage::Nodes(n),
+    }
+}
+
+/// The window cuts links and does nothing else.
+fn cuts(w: &Window) -> bool {
+    matches!(w.kind.as_str(), "partition" | "quorum-thin")
+}
+
+/// The links of a window: `c1>n2,c1>n3`.
+fn links(w: &Window) -> impl Iterator<Item = (&str, &str)> {
+    let links = w.target.split(',');
+    links.filter_map(|l| l.trim().split_once('>'))
+}
+
+/// How many nodes may be lost without harm: N − q of a quorum; none of a primary and its copies.
+pub(crate) fn spare(f: &Facts) -> usize {
+    let model = f.model();
+    if model.copies() {
+        return 0;
+    }
+    model.nodes.saturating_sub(model.quorum) as usize
+}

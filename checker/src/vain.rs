@@ -1,0 +1,55 @@
+//! Calls that were made in vain: never answered, or trying for a lock that nobody else held.
+//!
+//! Owns what is certain without a stated bound. Two things are: a client that never answered, though nothing stood in
+//! its way; and, by the tap, a call that tried for a second or more while no value but its own stood on the servers.
+//! Faults in the way excuse both, single messages only while their rule is there. The check `progress` reports them.
+use crate::facts::{Facts, Vain, length, seconds};
+use crate::names::NONE;
+use crate::section::{NEVER, Ns};
+use crate::servers::SeenKind;
+
+/// A call must have tried for so long with nothing in its way, and with so many commands.
+const LONG_NS: Ns = 1_000_000_000;
+const MANY: usize = 3;
+
+/// The client did not answer in time, and nothing was in its way in the call's second half.
+pub(crate) fn unanswered(f: &Facts, v: &Vain) -> Option<String> {
+    let half = v.inv + (v.ret - v.inv) / 2;
+    let quiet = f.faults.active(half, v.ret).next().is_none() && !f.faults.stalled_in(half, v.ret);
+    (v.deadline && quiet && !f.lost.contains(&v.client)).then(|| {
+        let waited = length(v.ret - v.inv);
+        format!("the call did not end in {waited}")
+    })
+}
+
+/// The call went on for long after the last fault was gone, sent commands, and met no value but its own.
+pub(crate) fn for_nothing(f: &Facts, v: &Vain) -> Option<String> {
+    let model = f.model();
+    if f.wire.is_empty() || !model.observed || !f.ended {
+        return None;
+    }
+    let windows = f.faults.active(v.inv, v.ret);
+    let from = windows.map(|w| w.span().1).fold(v.inv, Ns::max);
+    if from == NEVER || v.ret.saturating_sub(from) < LONG_NS {
+        return None;
+    }
+    let sent = f.wire.sent_in(v.client, from, v.ret);
+    if sent < MANY {
+        return None;
+    }
+    let lease = model.ttl_ms?.saturating_mul(1_000_000);
+    let before = from.saturating_sub(lease.saturating_mul(2));
+    let values = f.servers.between(v.key, before, v.ret);
+    let foreign = values.map(|i| (i, f.servers.at(i))).any(|(i, s)| {
+        let value = matches!(s.kind, SeenKind::Set | SeenKind::Value);
+        let own = s.owner != NONE && !f.wire.carried(v.client, s.owner).is_empty();
+        let gone = || f.servers.loss(i).map(|l| f.servers.at(l.seen).at);
+        value && !own && gone().is_none_or(|at| at >= from)
+    });
+    (!foreign).then(|| {
+        format!(
+            "from {} on it sent {sent} commands, and no value but its own stood on the servers",
+            seconds(from)
+        )
+    })
+}
