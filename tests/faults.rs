@@ -67,8 +67,9 @@ const SAMPLES: &[(&str, &str)] = &[
     ("client-kill", "target = 'client:c4'"),
 ];
 
-/// Kinds that not every backend or topology knows: `packet-loss` is below, `failover` needs Sentinels (tests/sentinel.rs).
-const ELSEWHERE: &[&str] = &["packet-loss", "failover"];
+/// Kinds that need more than a moment here: `packet-loss` is below, `failover` needs Sentinels (tests/sentinel.rs), `message`
+/// waits for one (tests/tap.rs).
+const ELSEWHERE: &[&str] = &["packet-loss", "failover", "message"];
 
 /// Time between two faults, so that none disturbs another's proof.
 const APART_MS: usize = 700;

@@ -125,7 +125,7 @@ fn promised(f: &Facts, label: &str, i: u32) -> String {
         Ordering::Equal => "the invoke".to_owned(),
         Ordering::Less => format!("{}, the last confirmed keep-alive", exact(s.start)),
         Ordering::Greater if s.quorum != NEVER => format!(
-            "the first command of the attempt that won, at {},",
+            "the first command of the attempt that won, at {}",
             exact(s.start)
         ),
         Ordering::Greater => format!(

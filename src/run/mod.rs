@@ -270,7 +270,7 @@ impl Stage {
             .all(|c| self.shared.plan.scripted(c));
         tokio::select! {
             () = self.wait(load.length, progress) => {}
-            () = finished(script.as_mut()), if all => {}
+            () = worker::script::finished(script.as_mut()), if all => {}
         }
         let played = match script {
             Some(script) => script.end(&self.shared),
@@ -363,14 +363,6 @@ impl Stage {
 
     fn phase(&self, name: &str) {
         say_phase(&self.world, name);
-    }
-}
-
-/// Waits for the end of the schedule; for ever where there is none.
-async fn finished(script: Option<&mut worker::script::Script>) {
-    match script {
-        Some(script) => script.done().await,
-        None => std::future::pending().await,
     }
 }
 

@@ -79,7 +79,14 @@ fn denied(f: &Facts, d: &Denied, found: &mut Found) {
         f.servers.at(stay.set).at <= d.inv && gone.is_none_or(|at| at > d.ret)
     });
     let nodes = there.count();
-    if nodes < f.model().quorum as usize {
+    // Where one of several nodes decides (a primary), the call may have asked another than the one that holds it.
+    let model = f.model();
+    let needed = if model.quorum == 1 {
+        model.nodes
+    } else {
+        model.quorum
+    };
+    if nodes < needed as usize {
         return;
     }
     let client = f.names.text(s.client);

@@ -74,6 +74,7 @@ pub fn markdown(suite: &Suite) -> String {
     for line in suite.lacks() {
         let _ = writeln!(out, "* {}", sanitise::markdown(&line));
     }
+    out.push('\n');
     md::table(&mut out, &matrix(suite));
     out.push_str("Workloads:\n\n");
     for g in groups(suite) {

@@ -59,6 +59,14 @@ impl Script {
     }
 }
 
+/// Waits for the end of the schedule; for ever where there is none.
+pub async fn finished(script: Option<&mut Script>) {
+    match script {
+        Some(script) => script.done().await,
+        None => std::future::pending().await,
+    }
+}
+
 type Place = (String, u32);
 
 struct Player {
