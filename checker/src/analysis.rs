@@ -146,7 +146,12 @@ impl Analysis {
 
     /// Sweeps over pieces key by key, groups of keys side by side.
     fn sweep_where(&self, pieces: Vec<Piece>, conflict: impl Fn(u32, u32) -> bool + Sync) -> Sweep {
-        let size = pieces.len().div_ceil(parallel::threads()).max(PIECES_MIN);
+        // To ask for the number of threads takes longer than a small sweep.
+        let size = if pieces.len() <= PIECES_MIN {
+            PIECES_MIN
+        } else {
+            pieces.len().div_ceil(parallel::threads()).max(PIECES_MIN)
+        };
         self.sweep_groups(pieces, size, conflict)
     }
 
