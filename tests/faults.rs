@@ -137,9 +137,10 @@ fn run(
     };
     let runs = ran.results.path().join("results/all-faults");
     let folder = std::fs::read_dir(&runs).into_iter().flatten().flatten();
+    // A run that is refused leaves no history.
     let folder = folder
         .map(|f| f.path())
-        .find(|p| p.is_dir() && !p.is_symlink());
+        .find(|p| p.join("history.jsonl").is_file() && !p.is_symlink());
     let phases = folder.map(|f| phases(&f)).unwrap_or_default();
     (ran, phases)
 }

@@ -282,15 +282,13 @@ impl Collector {
         self.crowds.denied(seat, (open.inv, event.time), doubt);
         let model = &self.facts.header.model;
         let exact = model.ttl_ms.is_none() && model.kind == LockKind::Mutex;
-        let deadline = event.error.as_deref() == Some("deadline");
         let long = event.time - open.inv > 1_000_000_000;
-        if model.nodes > 1 || deadline || long {
+        if model.nodes > 1 || long {
             self.facts.vain.push(Vain {
                 key: open.key,
                 client: open.client,
                 inv: open.inv,
                 ret: event.time,
-                deadline,
             });
         }
         if event.kind == EventType::Info {

@@ -40,8 +40,6 @@ pub(crate) struct Vain {
     pub client: Name,
     pub inv: Ns,
     pub ret: Ns,
-    /// The client did not answer in time.
-    pub deadline: bool,
 }
 
 /// A release that was told that the lock is not, or no longer, its caller's.
@@ -118,7 +116,7 @@ pub(crate) struct Facts {
     pub effects: Vec<Effect>,
     pub strangers: Vec<Stranger>,
     pub denied: Vec<Denied>,
-    /// Kept where several servers must agree, where the client did not answer, and where the call took long.
+    /// Kept where several servers must agree, and where the call took long.
     pub vain: Vec<Vain>,
     pub tries: Vec<Try>,
     pub ghosts: Vec<Ghost>,
@@ -146,8 +144,6 @@ pub(crate) struct Facts {
     pub clients: u64,
     /// Clients that ended without having been killed by the nemesis, with what is known of it.
     pub ended_by_themselves: Vec<String>,
-    /// Clients that were lost to the run, or died.
-    pub lost: Vec<Name>,
     /// Steps of a schedule that came out otherwise than it says.
     pub off_schedule: Vec<String>,
     /// Toxiproxy was lost, and with it every way to the servers.
@@ -199,7 +195,6 @@ impl Facts {
             first_anomaly: None,
             clients: 0,
             ended_by_themselves: Vec::new(),
-            lost: Vec::new(),
             off_schedule: Vec::new(),
             proxy_lost: false,
             promise: Vec::new(),

@@ -110,8 +110,10 @@ impl<'a> Search<'a> {
                         == finding.key.as_deref().unwrap_or_default()
                         && (wide || workers.is_empty() || mine())
                 }
-                Process::Named(_) => {
-                    event.key.is_none() || event.key.as_deref() == finding.key.as_deref()
+                Process::Named(name) => {
+                    // A script on the wire stands under its sha1, not under a lock key.
+                    let script = name == "tap" && event.f == "script";
+                    script || event.key.is_none() || event.key.as_deref() == finding.key.as_deref()
                 }
             };
             if relevant && lines.len() <= EVENTS_MAX {
@@ -202,6 +204,8 @@ struct Units {
     /// Operations that wait for their answer.
     open: HashMap<(u64, String), usize>,
     faults: HashMap<(u32, String), usize>,
+    /// Messages on the wire, by connection and number.
+    messages: HashMap<(u64, u64), usize>,
 }
 
 impl Units {
@@ -227,6 +231,14 @@ impl Units {
                     new
                 } else {
                     *self.faults.entry(window).or_insert(new)
+                }
+            }
+            Process::Named(name) if name == "tap" => {
+                match (event.value.conn, event.value.message) {
+                    (Some(conn), Some(message)) => {
+                        *self.messages.entry((conn, message)).or_insert(new)
+                    }
+                    _ => new,
                 }
             }
             Process::Named(_) => new,

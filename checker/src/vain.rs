@@ -1,9 +1,9 @@
-//! Calls that were made in vain: never answered, or trying for a lock that nobody else held.
+//! Calls that were made in vain: trying for a lock that nobody else held.
 //!
-//! Owns what is certain without a stated bound. Two things are: a client that never answered, though nothing stood in
-//! its way; and, by the tap, a call that tried for a second or more while no value but its own stood on the servers.
-//! Faults in the way excuse both, single messages only while their rule is there. The check `progress` reports them.
-use crate::facts::{Facts, Vain, length, seconds};
+//! Owns what is certain without a stated bound: by the tap, a call that tried for a second or more while no value but
+//! its own stood on the servers. Faults in the way excuse it, single messages only while their rule is there. The check
+//! `progress` reports it.
+use crate::facts::{Facts, Vain, seconds};
 use crate::names::NONE;
 use crate::section::{NEVER, Ns};
 use crate::servers::SeenKind;
@@ -11,16 +11,6 @@ use crate::servers::SeenKind;
 /// A call must have tried for so long with nothing in its way, and with so many commands.
 const LONG_NS: Ns = 1_000_000_000;
 const MANY: usize = 3;
-
-/// The client did not answer in time, and nothing was in its way in the call's second half.
-pub(crate) fn unanswered(f: &Facts, v: &Vain) -> Option<String> {
-    let half = v.inv + (v.ret - v.inv) / 2;
-    let quiet = f.faults.active(half, v.ret).next().is_none() && !f.faults.stalled_in(half, v.ret);
-    (v.deadline && quiet && !f.lost.contains(&v.client)).then(|| {
-        let waited = length(v.ret - v.inv);
-        format!("the call did not end in {waited}")
-    })
-}
 
 /// The call went on for long after the last fault was gone, sent commands, and met no value but its own.
 pub(crate) fn for_nothing(f: &Facts, v: &Vain) -> Option<String> {

@@ -83,6 +83,9 @@ fn the_proofs() {
 const VIOLATED: &[(&str, &[&str])] = &[
     ("below-quorum", &["truthful"]),
     ("clean", &[]),
+    ("tap-late-quorum", &["validity"]),
+    ("tap-waited", &["service"]),
+    ("tap-watchdog", &["overrun", "notice"]),
     ("continuity", &["overrun", "continuity"]),
     ("early-expiry", &["service"]),
     ("extend-always-ok", &["continuity"]),

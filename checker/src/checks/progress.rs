@@ -40,10 +40,8 @@ fn run(a: &mut Analysis) -> Answer {
     }
     let unstated = f.model().call_ms.is_none();
     for v in &f.vain {
-        let silent = vain::unanswered(f, v).filter(|_| unstated);
-        let is_silent = silent.is_some();
-        if let Some(what) = silent.or_else(|| vain::for_nothing(f, v)) {
-            found.add(None, || vain_finding(f, v, is_silent, &what));
+        if let Some(what) = vain::for_nothing(f, v) {
+            found.add(None, || vain_finding(f, v, &what));
         }
     }
     Answer {
@@ -53,13 +51,13 @@ fn run(a: &mut Analysis) -> Answer {
     }
 }
 
-fn vain_finding(f: &Facts, v: &Vain, silent: bool, what: &str) -> Finding {
+fn vain_finding(f: &Facts, v: &Vain, what: &str) -> Finding {
     let (client, key) = (f.names.text(v.client), f.names.text(v.key));
     let sentence = format!("{client} did not get {key} by {}: {what}", seconds(v.ret));
     let blame = Blame::Library(client.to_owned());
     let span = (v.inv, v.ret);
     finding_on(f, "progress", blame, v.key, span, &[], sentence)
-        .proved(proof::progress::vain(f, v, silent, what))
+        .proved(proof::progress::vain(f, v, what))
 }
 
 /// Over its bound by more than ε, or given up at it, with nothing that stopped the client or the machine.

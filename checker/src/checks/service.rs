@@ -47,7 +47,8 @@ fn run(a: &mut Analysis) -> Answer {
 
 /// Without a lease, an ok release by a process that holds nothing is a violation.
 fn strangers(f: &Facts, found: &mut Found) {
-    if f.model().ttl_ms.is_some() {
+    // Where an event does not fit, it may be the one that granted it.
+    if f.model().ttl_ms.is_some() || f.anomalies > 0 {
         return;
     }
     for s in &f.strangers {
@@ -67,6 +68,10 @@ fn strangers(f: &Facts, found: &mut Found) {
 
 /// Without a lease, a try that was told "held" while nobody can have held the lock.
 fn in_vain(f: &Facts, found: &mut Found) {
+    // As for strangers: whoever held it then may be an event that does not fit.
+    if f.anomalies > 0 {
+        return;
+    }
     for (t, around) in tries::in_vain(f) {
         found.add(None, || {
             let sentence = format!(

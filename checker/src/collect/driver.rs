@@ -45,8 +45,6 @@ impl Collector {
                 let what = event.value.proof.as_deref().unwrap_or("is lost");
                 let ended = &mut self.facts.ended_by_themselves;
                 ended.push(format!("client {client} {what}"));
-                let client = self.facts.names.number(client);
-                self.facts.lost.push(client);
             }
             "death" => {
                 if let Some(client) = event.client.as_deref() {
@@ -62,7 +60,6 @@ impl Collector {
                         ));
                     }
                     let client = self.facts.names.number(client);
-                    self.facts.lost.push(client);
                     self.client_died(client, event.time);
                 }
                 if self.in_tail {

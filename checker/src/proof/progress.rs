@@ -79,25 +79,18 @@ pub(crate) fn gap(f: &Facts, gap: &Gap, since: Ns, bound: Ns, holder: Option<u32
 }
 
 /// A call in vain, with what is wrong with it.
-pub(crate) fn vain(f: &Facts, v: &Vain, silent: bool, what: &str) -> Vec<String> {
+pub(crate) fn vain(f: &Facts, v: &Vain, what: &str) -> Vec<String> {
     let client = f.names.text(v.client);
-    let call = format!(
-        "Let C be the acquire of {} by {client}, invoked at {} and without the lock at {}.",
-        f.names.text(v.key),
-        exact(v.inv),
-        exact(v.ret)
-    );
-    let then = if silent {
-        let half = v.inv + (v.ret - v.inv) / 2;
+    vec![
         format!(
-            "Then from {}, the middle of C, until its end no fault was active, the machine did not stand still, and {client} \
-             was neither lost nor dead.",
-            exact(half)
-        )
-    } else {
-        "Then what was in C's way was over in time: nothing was active from the time below on, and the tap shows each \
-         command of C, the observer each value on the servers."
-            .to_owned()
-    };
-    vec![call, then, format!("But {what}.")]
+            "Let C be the acquire of {} by {client}, invoked at {} and without the lock at {}.",
+            f.names.text(v.key),
+            exact(v.inv),
+            exact(v.ret)
+        ),
+        "Then every fault in C's way was over by the time below; the tap shows each command of C, and the observer each \
+         value on the servers."
+            .to_owned(),
+        format!("But {what}."),
+    ]
 }
