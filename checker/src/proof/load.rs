@@ -20,8 +20,7 @@ pub(crate) fn load(
             exact(from),
             exact(to)
         ),
-        "Then a fault stood all through S, so that no worker got on with its work in it."
-            .to_owned(),
+        "Then a fault stood all through S.".to_owned(),
         format!(
             "Then with the workers' pauses between two tries {max:.0} commands can go to {node} in S at most: that bound is \
              the history's own."
