@@ -4,7 +4,6 @@
 mod harness;
 
 use harness::{Said, say};
-use std::path::Path;
 
 /// A folder with histories.
 struct Desk(tempfile::TempDir);
@@ -261,68 +260,4 @@ fn over_several_files_failure_beats_unknown_beats_pass() {
     assert_eq!(code(&[&good, &unknown]), 2);
     assert_eq!(code(&[&unknown, &bad, &good]), 1);
     assert_eq!(code(&[&bad, "gone.edn", &good]), 64);
-}
-
-/// Every line of real histories fits what `schema history` prints.
-#[test]
-fn the_schema_fits_real_histories() {
-    let printed: serde_json::Value =
-        serde_json::from_str(&say(&["schema", "history"]).good()).expect("JSON");
-    let schema = |what: &str| jsonschema::validator_for(&printed[what]).expect("a schema");
-    let (header, event) = (schema("header"), schema("event"));
-    let fits = |path: &Path| {
-        let text = std::fs::read_to_string(path).expect("readable");
-        for (i, line) in text.lines().enumerate() {
-            let Ok(value) = serde_json::from_str::<serde_json::Value>(line) else {
-                continue; // A torn line.
-            };
-            let schema = if i == 0 { &header } else { &event };
-            if let Err(e) = schema.validate(&value) {
-                panic!("{}:{}: {e}\n{line}", path.display(), i + 1);
-            }
-        }
-        text.lines().count()
-    };
-    let desk = Desk::new();
-    let workload = desk.file(
-        "w.toml",
-        "cluster = { topology = \"single\" }\nlock = { name = \"set-nx-lua\", ttl = \"1s\" }\n\
-         load = { clients = 2, work = { fixed = \"20ms\" }, for = \"500ms\", tail = \"0ms\" }\n",
-    );
-    let results = desk.path("results");
-    let _alone = harness::alone();
-    say(&[
-        "run",
-        &workload,
-        "--backend",
-        "local",
-        "--results",
-        &results,
-        "--seed",
-        "3",
-    ]);
-    let run = Path::new(&results).join("w/latest/history.jsonl");
-    assert!(fits(&run) > 50, "a real run has events");
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("checker/tests/golden");
-    for file in std::fs::read_dir(golden).expect("the folder is there") {
-        fits(&file.expect("readable").path());
-    }
-    // And it refuses what is none.
-    for (line, schema) in [
-        (
-            r#"{"index":0,"time":-1,"process":0,"type":"ok","f":"acquire"}"#,
-            &event,
-        ),
-        (
-            r#"{"index":0,"time":1,"process":0,"type":"done","f":"acquire"}"#,
-            &event,
-        ),
-        (
-            r#"{"fencepost":"1","workload":"x","seed":0,"model":{}}"#,
-            &header,
-        ),
-    ] {
-        let value: serde_json::Value = serde_json::from_str(line).expect("JSON");
-        assert!(!schema.is_valid(&value), "{line}");
-    }
 }
