@@ -4,6 +4,7 @@ mod histories;
 use fencepost_checker::{HistoryError, LockKind, Options, Outcome, Verdict, check_with, history};
 use histories::{clients, random};
 use proptest::prelude::*;
+use std::fmt::Write as _;
 use std::path::Path;
 
 fn with(text: &str, options: &Options) -> Result<Verdict, HistoryError> {
@@ -126,11 +127,11 @@ fn foreign_histories() {
     for path in files {
         let v = fencepost_checker::check_path(&path).expect("judged");
         let name = path.file_stem().expect("a file").to_string_lossy();
-        said += &format!("{name}: {:?}\n", v.outcome);
+        let _ = writeln!(said, "{name}: {:?}", v.outcome);
         for f in v.checks.iter().flat_map(|c| &c.findings) {
-            said += &format!("    {}: {}\n", f.check, f.sentence);
+            let _ = writeln!(said, "    {}: {}", f.check, f.sentence);
             for step in &f.proof {
-                said += &format!("        {step}\n");
+                let _ = writeln!(said, "        {step}");
             }
         }
     }

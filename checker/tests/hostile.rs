@@ -4,6 +4,7 @@
 use fencepost_checker::history::{self, LINE_MAX};
 use fencepost_checker::{HistoryError, Options, Outcome, Verdict, check_with};
 use std::cell::Cell;
+use std::fmt::Write as _;
 use std::io::{BufReader, Read};
 use std::rc::Rc;
 
@@ -22,11 +23,13 @@ fn both(ops: &[(u64, u64, u64, &str, &str)]) -> [String; 2] {
     let mut json = HEADER.to_owned();
     let mut edn = String::new();
     for (index, time, process, kind, f) in ops {
-        json += &format!(
+        let _ = write!(
+            json,
             "\n{{\"index\":{index},\"time\":{time},\"process\":{process},\"type\":\"{kind}\",\"f\":\"{f}\",\"key\":\"k\"}}"
         );
-        edn += &format!(
-            "{{:index {index}, :time {time}, :process {process}, :type :{kind}, :f :{f}, :key \"k\"}}\n"
+        let _ = writeln!(
+            edn,
+            "{{:index {index}, :time {time}, :process {process}, :type :{kind}, :f :{f}, :key \"k\"}}"
         );
     }
     [json, edn]
