@@ -145,7 +145,7 @@ seen = [sub.get_message(timeout=5) for _ in range(2)]
 assert [m['data'] for m in seen] == [b'hello', b'there'], seen
 sub.unsubscribe(); sub.punsubscribe()
 threading.Timer(0.05, lambda: other.lpush('list', 'late')).start()
-assert r.blpop('list', timeout=5) == (b'list', b'late')
+assert tuple(r.blpop('list', timeout=5)) == (b'list', b'late')
 big = 'y' * 3_000_000
 r.set('big', big); assert r.get('big') == big.encode()
 lock = r.lock('fp:lock:0', timeout=5)
