@@ -128,7 +128,7 @@ fn clocks_kinds_and_threads_by_flags() {
     assert_eq!(judge("--kind", "semaphore:2"), 0);
     assert_eq!(judge("--kind", "read-write"), 1);
     assert_eq!(judge("--kind", "reentrant"), 1);
-    let readers = edn(BAD).replace("}", ", :value {:shared true}}");
+    let readers = edn(BAD).replace('}', ", :value {:shared true}}");
     let readers = desk.file("readers.edn", &readers);
     assert_eq!(say(&["check", "--kind", "read-write", &readers]).code, 0);
     let twice = "0 invoke acquire, 0 ok acquire, 0 invoke acquire, 0 ok acquire";
