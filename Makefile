@@ -10,7 +10,7 @@ SEEDS ?= 1
 EPISODES ?= 20
 COMPARED ?= $(wildcard workloads/compare/*.toml)
 
-.PHONY: help setup images build demo test bench speed soak matrix threshold comparison results predict fmt lint clean
+.PHONY: help setup images build demo test bench speed fuzz soak matrix threshold comparison results predict fmt lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ bench: build ## lock cycles a second through Toxiproxy, against redis-benchmark 
 
 speed: ## the checker alone, beside Porcupine on the same history
 	$(CARGO) run --locked -p fencepost-checker --example speed
+
+fuzz: ## the checker's readers against libFuzzer, ten minutes each format
+	@scripts/fuzz.sh
 
 threshold: build ## how far a server's clock must step for Redlock to break, against the formula (2 minutes)
 	FENCEPOST_THRESHOLD=1 $(CARGO) test --locked --test clock_threshold -- --nocapture

@@ -3,6 +3,8 @@
 //! Owns exclusions by check, overruns, incidents, latent losses. Must not know expectations. Read by `checks`.
 use crate::blame::{self, Cause};
 use crate::facts::{Facts, seconds};
+use crate::names::{NONE, Name};
+use crate::parallel;
 use crate::proof;
 use crate::section::{NEVER, Ns, Piece};
 use crate::servers::{How, SeenKind};
@@ -12,6 +14,8 @@ use std::collections::{BTreeMap, HashSet};
 
 /// Server-side events in a finding, at most.
 const EVIDENCE_MAX: usize = 24;
+/// Pieces that are worth a thread.
+const PIECES_MIN: usize = 50_000;
 /// Faults in a finding, at most.
 const FAULTS_MAX: usize = 10;
 
@@ -140,19 +144,56 @@ impl Analysis {
         self.sweep_where(pieces, |_, _| true)
     }
 
-    /// Sweeps over pieces key by key.
-    fn sweep_where(&self, mut pieces: Vec<Piece>, conflict: impl Fn(u32, u32) -> bool) -> Sweep {
+    /// Sweeps over pieces key by key, groups of keys side by side.
+    fn sweep_where(&self, pieces: Vec<Piece>, conflict: impl Fn(u32, u32) -> bool + Sync) -> Sweep {
+        // To ask for the number of threads takes longer than a small sweep.
+        let size = if pieces.len() <= PIECES_MIN {
+            PIECES_MIN
+        } else {
+            pieces.len().div_ceil(parallel::threads()).max(PIECES_MIN)
+        };
+        self.sweep_groups(pieces, size, conflict)
+    }
+
+    /// As [`Self::sweep_where`], with a thread for each `size` pieces; the result is the same for any size.
+    fn sweep_groups(
+        &self,
+        mut pieces: Vec<Piece>,
+        size: usize,
+        conflict: impl Fn(u32, u32) -> bool + Sync,
+    ) -> Sweep {
         let f = &self.facts;
         let key = |p: &Piece| f.section(p.section).key;
-        let mut sweep = Sweep {
-            room: f.model().room(),
-            ..Sweep::default()
-        };
         pieces.sort_unstable_by_key(|p| (key(p), p.start, p.end, p.section));
-        for chunk in pieces.chunk_by_mut(|x, y| key(x) == key(y)) {
-            sweep.run(chunk, |x, y| f.conflict(x, y) && conflict(x, y));
+        let mut groups: Vec<Vec<&mut [Piece]>> = Vec::new();
+        let mut filled = size;
+        for of_key in pieces.chunk_by_mut(|x, y| key(x) == key(y)) {
+            if filled >= size {
+                groups.push(Vec::new());
+                filled = 0;
+            }
+            filled += of_key.len();
+            if let Some(group) = groups.last_mut() {
+                group.push(of_key);
+            }
         }
-        sweep
+        let sweeps = parallel::map(groups, |group| {
+            let mut all = Sweep::default();
+            for of_key in group {
+                let mut sweep = Sweep {
+                    room: f.model().room(),
+                    ..Sweep::default()
+                };
+                sweep.run(of_key, |x, y| f.conflict(x, y) && conflict(x, y));
+                all.append(sweep);
+            }
+            all
+        });
+        let mut all = Sweep::default();
+        for sweep in sweeps {
+            all.append(sweep);
+        }
+        all
     }
 
     fn exclusion(&mut self, pair: Pair) {
@@ -245,7 +286,24 @@ pub(crate) fn finding(
 ) -> Finding {
     let from = sections.iter().map(|i| f.section(*i).inv).min();
     let from = from.unwrap_or(at);
-    let key = sections.first().map(|i| f.section(*i).key);
+    let key = sections.first().map_or(NONE, |i| f.section(*i).key);
+    finding_on(f, check, blame, key, (from, at), sections, sentence)
+}
+
+/// As [`finding`], of a key and a time that no section may tell; a section that began earlier widens it.
+pub(crate) fn finding_on(
+    f: &Facts,
+    check: &str,
+    blame: Blame,
+    key: Name,
+    (from, at): (Ns, Ns),
+    sections: &[u32],
+    sentence: String,
+) -> Finding {
+    let from = sections
+        .iter()
+        .map(|i| f.section(*i).inv)
+        .fold(from, Ns::min);
     let faults = f.faults.active(from, at).take(FAULTS_MAX);
     Finding {
         check: check.to_owned(),
@@ -253,14 +311,14 @@ pub(crate) fn finding(
         sentence,
         proof: Vec::new(),
         at,
-        key: key.map(|k| f.names.text(k).to_owned()),
+        key: f.names.get(key).map(str::to_owned),
         sections: sections
             .iter()
             .enumerate()
             .map(|(n, i)| f.view(*i, &label(n)))
             .collect(),
         overlap_ns: None,
-        evidence: evidence(f, sections, from, at),
+        evidence: evidence(f, key, sections, from, at),
         faults: faults
             .map(|w| {
                 let end = w.healed.map_or("the end".to_owned(), seconds);
@@ -281,21 +339,23 @@ fn stalls(f: &Facts, from: Ns, at: Ns) -> impl Iterator<Item = String> + '_ {
     })
 }
 
-/// What was seen on the servers of the sections' key from their first invoke until `at`: what concerns their
-/// values or removes any.
-fn evidence(f: &Facts, sections: &[u32], from: Ns, at: Ns) -> Vec<serde_json::Value> {
-    let Some(first) = sections.first() else {
+/// What was seen on the servers of the key in `[from, at]`: what concerns the sections' values (without sections:
+/// anybody's) or removes any.
+fn evidence(f: &Facts, key: Name, sections: &[u32], from: Ns, at: Ns) -> Vec<serde_json::Value> {
+    if key == NONE {
         return Vec::new();
-    };
+    }
     let owners: Vec<_> = sections.iter().map(|i| f.section(*i).owner).collect();
     let telling = |i: &u32| {
         let s = f.servers.at(*i);
         match s.kind {
-            SeenKind::Set | SeenKind::Value | SeenKind::Expire => owners.contains(&s.owner),
+            SeenKind::Set | SeenKind::Value | SeenKind::Expire => {
+                owners.is_empty() || owners.contains(&s.owner)
+            }
             _ => true,
         }
     };
-    let of_key = f.servers.between(f.section(*first).key, from, at);
+    let of_key = f.servers.between(key, from, at);
     let of_nodes = f.servers.of_nodes().iter().copied();
     let of_nodes = of_nodes.filter(|i| {
         let s = f.servers.at(*i);
@@ -341,9 +401,8 @@ fn exclusion_finding(f: &Facts, pair: Pair, cause: &Cause) -> Finding {
         blame::because(f, cause, name)
     );
     let blame = cause.blame.clone();
-    let proof = proof::exclusion(f, pair, &blame::because(f, cause, name));
-    let mut found = finding(f, cause.check, blame, pair.from, &sections, sentence);
-    found.proof = proof;
+    let proof = proof::service::exclusion(f, pair, &blame::because(f, cause, name));
+    let mut found = finding(f, cause.check, blame, pair.from, &sections, sentence).proved(proof);
     found.overlap_ns = overlap(pair);
     found
 }
@@ -371,8 +430,8 @@ fn overrun_finding(f: &Facts, pair: Pair, blame: Blame) -> Finding {
         seconds(b.ret),
         seconds(a.belief_end),
     );
-    let mut found = finding(f, "overrun", blame, pair.from, &[pair.a, pair.b], sentence);
-    found.proof = proof::overrun(f, pair);
+    let mut found = finding(f, "overrun", blame, pair.from, &[pair.a, pair.b], sentence)
+        .proved(proof::overrun::overrun(f, pair));
     found.overlap_ns = overlap(pair);
     found
 }
@@ -380,4 +439,53 @@ fn overrun_finding(f: &Facts, pair: Pair, blame: Blame) -> Finding {
 /// Length of the overlap; none without end.
 fn overlap(pair: Pair) -> Option<Ns> {
     (pair.to != NEVER).then(|| pair.to - pair.from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collect::Collector;
+    use crate::event::Event;
+    use crate::model::Header;
+
+    fn facts(keys: u64) -> Facts {
+        let header: Header =
+            serde_json::from_str(r#"{"fencepost":1,"workload":"x","seed":0,"model":{}}"#)
+                .expect("a header");
+        let mut collector = Collector::new(Facts::new(header));
+        for time in 0..40 * keys {
+            let (process, key) = (time % 7, time * time % keys);
+            for (kind, at) in [("invoke", time), ("ok", time + process)] {
+                let line = format!(
+                    r#"{{"index":0,"time":{at},"process":{process},"type":"{kind}","f":"acquire","key":"{key}"}}"#
+                );
+                let event: Event<'_> = serde_json::from_str(&line).expect("an event");
+                collector.push(&event);
+            }
+        }
+        collector.finish()
+    }
+
+    #[test]
+    fn the_number_of_threads_changes_nothing() {
+        let a = Analysis::new(facts(23));
+        let pieces = || -> Vec<Piece> {
+            let all = a.facts.by_key.iter();
+            all.map(|i| Piece {
+                start: a.facts.section(*i).ret,
+                end: a.facts.section(*i).belief_end,
+                section: *i,
+            })
+            .collect()
+        };
+        let by = |size| {
+            let s = a.sweep_groups(pieces(), size, |_, _| true);
+            (s.pairs, s.count, s.clusters)
+        };
+        let one = by(usize::MAX);
+        assert!(one.1 > 100 && one.2 > 10, "{} pairs", one.1);
+        for size in [1, 7, 100, 333] {
+            assert_eq!(one, by(size), "{size} pieces a thread");
+        }
+    }
 }

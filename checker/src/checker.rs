@@ -13,6 +13,24 @@ use std::collections::BTreeMap;
 
 /// Checks one history, event by event.
 ///
+/// ```
+/// use fencepost_checker::{Checker, Event, Header, Outcome};
+///
+/// let header: Header = serde_json::from_str(r#"{"fencepost":1,"workload":"x","seed":0,"model":{}}"#)?;
+/// let mut checker = Checker::new(header);
+/// for line in [
+///     r#"{"index":0,"time":1,"process":0,"type":"invoke","f":"acquire"}"#,
+///     r#"{"index":1,"time":2,"process":0,"type":"ok","f":"acquire"}"#,
+/// ] {
+///     let event: Event<'_> = serde_json::from_str(line)?;
+///     checker.push(&event);
+/// }
+/// let verdict = checker.finish();
+/// assert_eq!(verdict.outcome, Outcome::Valid);
+/// assert_eq!(verdict.counts["grants"], 1);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+///
 /// It keeps about 150 bytes a grant, 60 an observed server event and 30 an effect, and nothing of all other events.
 #[derive(Debug)]
 pub struct Checker {

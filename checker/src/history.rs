@@ -99,6 +99,12 @@ pub enum HistoryError {
     /// A history in EDN that is too long to be read as a whole.
     #[error("longer than {EDN_MAX} bytes, which is too much for EDN")]
     TooLong,
+    /// An operation in EDN without end.
+    #[error("the operation that begins in line {line} is longer than {LINE_MAX} bytes")]
+    FormTooLong {
+        /// Line number, from 1.
+        line: u64,
+    },
     /// A line without end.
     #[error("line {line} is longer than {LINE_MAX} bytes")]
     LineTooLong {
@@ -133,6 +139,7 @@ impl HistoryError {
                 "say which of them do with --acquire and --release, such as --acquire :lock"
             }
             Self::TooLong => "JSON lines may be as long as they like",
+            Self::FormTooLong { .. } => "is there a quote or a bracket too few?",
             Self::LineTooLong { .. } => "every event is one line of its own",
         }
     }
@@ -173,7 +180,7 @@ pub fn check_reader(reader: impl BufRead) -> Result<Verdict, HistoryError> {
 /// As [`check_path`].
 pub fn check_with(mut reader: impl BufRead, options: &Options) -> Result<Verdict, HistoryError> {
     if edn::looks_like(reader.fill_buf()?) {
-        return edn::check(&whole(reader)?, options);
+        return edn::check(&edn::whole(reader)?, options);
     }
     check_lines(reader, options)
 }
@@ -185,7 +192,7 @@ pub fn check_with(mut reader: impl BufRead, options: &Options) -> Result<Verdict
 pub fn to_edn(mut reader: impl BufRead, options: &Options) -> Result<String, HistoryError> {
     let mut out = edn::Writer::default();
     if edn::looks_like(reader.fill_buf()?) {
-        edn::read(&whole(reader)?, options, |h, e| out.add(h, e))?;
+        edn::read(&edn::whole(reader)?, options, |h, e| out.add(h, e))?;
     } else {
         each_line(reader, options, |h, e| out.add(h, e))?;
     }
@@ -207,29 +214,13 @@ pub fn open_lines(path: &Path, options: &Options) -> Result<Box<dyn BufRead>, Hi
         lines.push(b'\n');
     };
     let mut head = true;
-    edn::read(&whole(reader)?, options, |header, event| {
+    edn::read(&edn::whole(reader)?, options, |header, event| {
         if std::mem::take(&mut head) {
             add(serde_json::to_vec(header));
         }
         add(serde_json::to_vec(event));
     })?;
     Ok(Box::new(io::Cursor::new(lines)))
-}
-
-/// A text that cannot be read line by line.
-fn whole(reader: impl BufRead) -> Result<String, HistoryError> {
-    let mut bytes = Vec::new();
-    reader.take(EDN_MAX + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > EDN_MAX {
-        return Err(HistoryError::TooLong);
-    }
-    String::from_utf8(bytes).map_err(|e| {
-        let good = &e.as_bytes()[..e.utf8_error().valid_up_to()];
-        HistoryError::Binary {
-            line: good.split(|b| *b == b'\n').count() as u64,
-            what: "it is not UTF-8",
-        }
-    })
 }
 
 fn check_lines(reader: impl BufRead, options: &Options) -> Result<Verdict, HistoryError> {

@@ -24,7 +24,42 @@
 //! # Ok::<(), fencepost_checker::HistoryError>(())
 //! ```
 //!
-//! Histories from elsewhere, in Jepsen's EDN too, are judged by what they hold: [`check_with`] and [`Options`].
+//! # All of it on one screen
+//! | in | call | out |
+//! |---|---|---|
+//! | a file | [`check_path`] | [`Verdict`] or [`HistoryError`], which has its place and a hint |
+//! | any reader, JSON lines or EDN | [`check_reader`]; with [`Options`] (names, lease, kind, clocks) [`check_with`] | the same |
+//! | [`Event`]s as they come | [`Checker::new`], [`push`](Checker::push), [`finish`](Checker::finish) | [`Verdict`] |
+//! | a verdict | [`Verdict::check`] by name, [`Verdict::judge_with`] other expectations | [`CheckResult`], with [`Finding`]s |
+//! | a finding | [`Finding::sentence`], [`Finding::proof`], [`shrink`] | the smallest part of the history that shows it |
+//! | a history | [`to_edn`], [`history::open_lines`] | the other format |
+//! | nothing | [`CHECKS`], [`schema::history`], [`schema::verdict`] | what there is |
+//!
+//! Histories from elsewhere, in Jepsen's EDN too, are judged by what they hold:
+//!
+//! ```
+//! use fencepost_checker::{Options, Outcome, check_with, to_edn};
+//!
+//! let edn = "
+//! {:process 0, :type :invoke, :f :lock}
+//! {:process 0, :type :ok,     :f :lock}
+//! {:process 1, :type :invoke, :f :lock}
+//! {:process 1, :type :ok,     :f :lock}
+//! ";
+//! let verdict = check_with(edn.as_bytes(), &Options::default())?;
+//! assert_eq!(verdict.outcome, Outcome::Violated);
+//! // A semaphore of two lets both in.
+//! let two = Options {
+//!     kind: Some(fencepost_checker::LockKind::Semaphore),
+//!     permits: Some(2),
+//!     ..Options::default()
+//! };
+//! assert_eq!(check_with(edn.as_bytes(), &two)?.outcome, Outcome::Valid);
+//! // What is written is read again.
+//! let again = check_with(to_edn(edn.as_bytes(), &two)?.as_bytes(), &two)?;
+//! assert_eq!(again.outcome, Outcome::Valid);
+//! # Ok::<(), fencepost_checker::HistoryError>(())
+//! ```
 //!
 //! # Without leases: exact
 //! A history of acquires and releases, any of which may have failed, have no definite answer or no answer, is
@@ -61,6 +96,22 @@
 //! With several clocks, off by at most u: overlaps of intervals made smaller by u at both ends are certain; those of
 //! intervals made larger are possible, and make the verdict unknown.
 //!
+//! Who is to blame for such a pair is read from what an observer saw on the servers ([`Blame`]): the servers, when the
+//! first holder's value left a quorum by restart, flush, eviction or before its time; a library, when a command of its
+//! own removed or overwrote another's value, when no quorum ever had its own, or when it counts an extension that no
+//! quorum applied. Without such an event the blame is unknown, and stays so; it is never guessed from the plan.
+//!
+//! # What it cannot see
+//! - Anything that no event tells: a write that went around the resource, a grant to a client that was not recorded.
+//! - Whether a run without finding was a fair try: that is the check `coverage`, and what `unknown` says.
+//! - Effects of operations without an answer: they count as having happened or not, whichever excuses more.
+//! - A history whose stamps lie by more than the uncertainty that was given.
+//!
+//! # Memory and time
+//! One pass over the events, one sort, one sweep a key, keys side by side on several threads; the same bytes whatever
+//! their number. Memory is about 150 bytes a grant and 60 an observed event, since the checks look back; of all other events
+//! nothing is kept.
+//!
 //! # The way of the data
 //! `history` reads lines (or `edn` forms), [`Checker`] takes events, `collect` pairs them into sections, `section`
 //! gives each its intervals, `sweep` finds the overlaps, `tries` the tries in vain, `blame` their causes, `proof` says
@@ -89,6 +140,7 @@ mod options;
 #[cfg(test)]
 mod oracle;
 mod outage;
+mod parallel;
 mod proof;
 pub mod schema;
 mod section;

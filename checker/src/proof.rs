@@ -1,9 +1,25 @@
 //! The proof of a finding, in steps that a reviewer can follow by hand: let A be …; then …; but ….
 //!
-//! Owns the wording and the arithmetic that it shows. Must not know how findings are found. Goes into findings.
+//! Owns the wording and the arithmetic that it shows: here what all proofs share, and in a file each what one check
+//! says. Must not know how findings are found. Goes into findings.
+pub(crate) mod continuity;
+pub(crate) mod deadlock;
+pub(crate) mod effects;
+pub(crate) mod fencing;
+pub(crate) mod leak;
+pub(crate) mod load;
+pub(crate) mod minority;
+pub(crate) mod notice;
+pub(crate) mod overrun;
+pub(crate) mod ownership;
+pub(crate) mod progress;
+pub(crate) mod service;
+pub(crate) mod starvation;
+pub(crate) mod truthful;
+pub(crate) mod validity;
+
 use crate::facts::{Facts, length};
-use crate::section::{Ended, NEVER, Ns, Section, usable};
-use crate::sweep::Pair;
+use crate::section::{Ended, Extension, NEVER, Ns, Section, usable};
 use std::cmp::Ordering;
 
 /// A time to the nanosecond, without needless zeros: `1.2040015 s`.
@@ -25,11 +41,9 @@ fn exact(ns: Ns) -> String {
 fn let_be(f: &Facts, label: &str, i: u32) -> String {
     let s = f.section(i);
     format!(
-        "Let {label} be the hold of {} that {} (worker {}, process {}) asked for at {} and was granted at {}.",
+        "Let {label} be the hold of {} that {} asked for at {} and was granted at {}.",
         f.names.text(s.key),
-        f.names.text(s.client),
-        s.worker,
-        s.process,
+        worker(f, s),
         exact(s.inv),
         exact(s.ret),
     )
@@ -52,6 +66,46 @@ fn ended(s: &Section) -> String {
         "its worker was told of the loss, or let go"
     };
     format!("{how} at {at}")
+}
+
+/// The pieces of a promise, in order.
+fn pieces(f: &Facts, i: u32) -> Vec<(Ns, Ns)> {
+    let mut pieces = Vec::new();
+    let mut s = f.section(i).clone();
+    s.settle(i, f.extensions_of(i), f.model(), &mut pieces);
+    pieces.iter().map(|p| (p.start, p.end)).collect()
+}
+
+/// `from X until Y`, and so on for each piece; `at no time` for none.
+fn spans(pieces: &[(Ns, Ns)]) -> String {
+    let all = pieces
+        .iter()
+        .map(|(start, end)| format!("from {} until {}", exact(*start), exact(*end)));
+    let all: Vec<String> = all.collect();
+    if all.is_empty() {
+        "at no time".to_owned()
+    } else {
+        all.join(" and ")
+    }
+}
+
+/// The extensions that moved a promise: how many, and the arithmetic of the last.
+fn extended(f: &Facts, label: &str, i: u32) -> String {
+    let extensions = f.extensions_of(i);
+    let confirmed: Vec<&Extension> = extensions.iter().filter(|e| e.ended == Ended::Ok).collect();
+    let Some(last) = confirmed.last() else {
+        return String::new();
+    };
+    let which = match confirmed.len() {
+        1 => format!("{label}'s extension"),
+        n => format!("the last of {label}'s {n} extensions"),
+    };
+    format!(
+        "; {which}, invoked at {} and answered ok at {}, is good until {}",
+        exact(last.inv),
+        exact(last.ret),
+        exact(last.inv.saturating_add(usable(last.lease, f.model()))),
+    )
 }
 
 /// Until when a promise lasted, and why.
@@ -79,11 +133,6 @@ fn promised(f: &Facts, label: &str, i: u32) -> String {
             exact(s.start)
         ),
     };
-    let extended = f.extensions_of(i).len();
-    let more = match extended {
-        0 => String::new(),
-        n => format!(", moved by {n} extensions, each counted from its own invoke"),
-    };
     let claim = if s.validity_ms.is_nan() {
         String::new()
     } else {
@@ -93,102 +142,28 @@ fn promised(f: &Facts, label: &str, i: u32) -> String {
         )
     };
     format!(
-        "Then {label} was promised the lock from {} until {}: its lease of {} less {} % and {} ms, counted from \
-         {from}, ends at {counted}{claim}{more}; {}.",
-        exact(s.ret),
-        exact(s.promise_end),
+        "Then {label} was promised the lock {}: its lease of {} less {} % and {} ms, counted from \
+         {from}, ends at {counted}{claim}{}; {}.",
+        spans(&pieces(f, i)),
         length(s.lease),
         model.drift * 100.0,
         model.floor_ms,
+        extended(f, label, i),
         ended(s),
     )
 }
 
-/// Two promises at once.
-pub(crate) fn exclusion(f: &Facts, pair: Pair, why: &str) -> Vec<String> {
-    let u = f.uncertainty();
-    let mut steps = vec![
-        let_be(f, "A", pair.a),
-        promised(f, "A", pair.a),
-        let_be(f, "B", pair.b),
-        promised(f, "B", pair.b),
-    ];
-    if u > 0 {
-        steps.push(format!(
-            "The clocks may be {} off, so that much is taken from both ends of each.",
-            length(u)
-        ));
-    }
-    steps.push(format!(
-        "But both are so from {} until {}, and only one may hold: {why}.",
-        exact(pair.from),
-        exact(pair.to)
-    ));
-    steps
+/// `c1`, with all that tells it from others.
+fn worker(f: &Facts, s: &Section) -> String {
+    format!(
+        "{} (worker {}, process {})",
+        f.names.text(s.client),
+        s.worker,
+        s.process
+    )
 }
 
-/// A holder that went on past its lease.
-pub(crate) fn overrun(f: &Facts, pair: Pair) -> Vec<String> {
-    let (a, b) = (f.section(pair.a), f.section(pair.b));
-    vec![
-        let_be(f, "A", pair.a),
-        promised(f, "A", pair.a),
-        format!(
-            "Then from there on A could count on nothing, but it went on until {}: {}.",
-            exact(a.belief_end),
-            ended(a)
-        ),
-        let_be(f, "B", pair.b),
-        format!(
-            "But B held from {} on, so both believed from {} until {}; no promise was broken, since A's was over.",
-            exact(b.ret),
-            exact(pair.from),
-            exact(pair.to)
-        ),
-    ]
-}
-
-/// A try that was told "held" though nobody can have held.
-pub(crate) fn in_vain(
-    key: &str,
-    client: &str,
-    (inv, ret): (Ns, Ns),
-    around: (Ns, Ns),
-) -> Vec<String> {
-    let before = if around.0 == 0 {
-        format!("Then nobody can have held {key} before the try: no acquire was invoked")
-    } else {
-        format!(
-            "Then whoever held {key} before had let go by {}, when the last of their releases returned",
-            exact(around.0)
-        )
-    };
-    let after = if around.1 == NEVER {
-        "and nobody asked for it afterwards".to_owned()
-    } else {
-        format!(
-            "and the next that can have got it asked at {}",
-            exact(around.1)
-        )
-    };
-    vec![
-        format!("Let T be the try of {client}, invoked at {} and answered \"held\" at {}.", exact(inv), exact(ret)),
-        format!("{before}, {after}; acquires and releases without a definite answer are counted as holds."),
-        "But T is wholly between the two: the lock was free all through it, and should have been granted.".to_owned(),
-    ]
-}
-
-/// An ok release by a worker that held nothing.
-pub(crate) fn stranger(key: &str, client: &str, (inv, ret): (Ns, Ns)) -> Vec<String> {
-    vec![
-        format!(
-            "Let R be the release of {key} by {client}, invoked at {} and answered ok at {}.",
-            exact(inv),
-            exact(ret)
-        ),
-        format!(
-            "Then {client} had been granted nothing that it had not released, and none of its acquires is in doubt."
-        ),
-        "But a lock that knows its owner can only answer ok to its owner.".to_owned(),
-    ]
+/// A length of time to the nanosecond, without needless zeros: `12.5 ms`.
+fn span(ns: Ns) -> String {
+    format!("{} ms", ns as f64 / 1e6)
 }

@@ -27,8 +27,19 @@ pub struct Part {
     pub events: usize,
 }
 
-/// The smallest part of the history at `path` that shows the first finding of `check`; none if the verdict has none,
-/// or its part alone does not show it.
+/// The smallest part of the history at `path` that shows a finding of its verdict; none if what is about it is too
+/// long, or does not show it alone.
+///
+/// ```
+/// # use fencepost_checker::{Options, check_path, check_reader, shrink};
+/// # let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/plain-del.jsonl");
+/// let verdict = check_path(&path)?;
+/// let finding = &verdict.check("ownership").expect("it is in the table").findings[0];
+/// let part = shrink(&path, &Options::default(), &verdict, finding)?.expect("a part shows it");
+/// let alone = check_reader(part.text.as_bytes())?;
+/// assert_eq!(alone.check("ownership").expect("it is in the table").count, 1);
+/// # Ok::<(), fencepost_checker::HistoryError>(())
+/// ```
 ///
 /// # Errors
 /// As [`check_path`](crate::check_path).
@@ -36,11 +47,8 @@ pub fn shrink(
     path: &Path,
     options: &Options,
     verdict: &Verdict,
-    check: &str,
+    finding: &Finding,
 ) -> Result<Option<Part>, HistoryError> {
-    let Some(finding) = verdict.check(check).and_then(|c| c.findings.first()) else {
-        return Ok(None);
-    };
     for wide in [false, true] {
         let Some(search) = Search::new(path, options, verdict, finding, wide)? else {
             continue;

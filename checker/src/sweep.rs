@@ -35,6 +35,17 @@ pub(crate) struct Sweep {
 }
 
 impl Sweep {
+    /// Adds what was found of later keys. However the keys are put together, the sum is the same.
+    pub(crate) fn append(&mut self, mut later: Self) {
+        for p in &mut later.pairs {
+            p.cluster += self.clusters;
+        }
+        self.pairs.append(&mut later.pairs);
+        self.pairs.truncate(PAIRS_MAX as usize);
+        self.count += later.count;
+        self.clusters += later.clusters;
+    }
+
     fn pair(&self, open: &(Ns, Ns, u32), p: &Piece) -> Pair {
         Pair {
             a: open.2,

@@ -140,6 +140,14 @@ pub struct Verdict {
     pub counts: BTreeMap<String, u64>,
 }
 
+impl Finding {
+    /// The same, with its proof.
+    pub(crate) fn proved(mut self, proof: Vec<String>) -> Self {
+        self.proof = proof;
+        self
+    }
+}
+
 impl Class {
     /// Its name in `expect`.
     pub fn name(self) -> &'static str {
@@ -160,6 +168,16 @@ impl Verdict {
     pub const FINDINGS_MAX: usize = 20;
 
     /// The same checks, judged against other expectations (`check --expect FILE`).
+    ///
+    /// ```
+    /// # use fencepost_checker::{Expect, Outcome, check_path};
+    /// # let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/mutex-twice.jsonl");
+    /// let verdict = check_path(&path)?;
+    /// let expect = [("service".to_owned(), Expect::Violated)].into();
+    /// assert_eq!(verdict.judge_with(&expect).outcome, Outcome::Valid);
+    /// assert_eq!(verdict.judge_with(&Default::default()).outcome, Outcome::Violated);
+    /// # Ok::<(), fencepost_checker::HistoryError>(())
+    /// ```
     #[must_use]
     pub fn judge_with(&self, expect: &BTreeMap<String, crate::Expect>) -> Self {
         let mut verdict = self.clone();

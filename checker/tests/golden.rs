@@ -61,6 +61,24 @@ fn what_the_checker_says() {
     insta::assert_snapshot!(text);
 }
 
+/// The proof of each check's first finding in each history, as a reviewer reads it.
+#[test]
+fn the_proofs() {
+    let mut text = String::new();
+    for path in golden() {
+        for c in &verdict(&path).checks {
+            let Some(f) = c.findings.first() else {
+                continue;
+            };
+            let _ = writeln!(text, "{}, {}: {}", name(&path), c.name, f.sentence);
+            for step in &f.proof {
+                let _ = writeln!(text, "    {step}");
+            }
+        }
+    }
+    insta::assert_snapshot!(text);
+}
+
 /// The checks that are violated, by history: one row a plant, and exactly what it planted.
 const VIOLATED: &[(&str, &[&str])] = &[
     ("below-quorum", &["truthful"]),

@@ -39,7 +39,7 @@ pub struct Args {
     #[command(flatten)]
     foreign: Foreign,
     /// Print the history in EDN, as Jepsen and Knossos read it, instead of judging it.
-    #[arg(long, conflicts_with_all = ["json", "expect", "junit"])]
+    #[arg(long, conflicts_with_all = ["json", "expect", "junit", "shrink"])]
     to_edn: bool,
     /// Write, for each check that found something, the smallest part of the history that still shows it.
     #[arg(long, value_name = "DIR")]
@@ -51,16 +51,16 @@ pub struct Args {
 #[command(next_help_heading = "Histories from elsewhere")]
 struct Foreign {
     /// Operation that acquires, in EDN; may be given again [default: :acquire, :lock].
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = operation)]
     acquire: Vec<String>,
     /// Operation that releases, in EDN; may be given again [default: :release, :unlock].
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = operation)]
     release: Vec<String>,
     /// Operation that extends a lease, in EDN [default: :extend, :renew, :refresh].
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = operation)]
     extend: Vec<String>,
     /// The lease; without one, and none in the history, the lock is held until it is released.
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    #[arg(long, value_name = "DURATION", value_parser = lease)]
     ttl: Option<Duration>,
     /// How far the clocks that stamped the history may be from true time: what they leave open is unknown.
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
@@ -69,8 +69,24 @@ struct Foreign {
     #[arg(long, value_name = "KIND", value_parser = kind)]
     kind: Option<(LockKind, u32)>,
     /// Number of Jepsen's threads, in EDN: process p goes on as p + N after an :info [default: found out].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     threads: Option<u64>,
+}
+
+/// An operation's name, without the colon of a keyword.
+fn operation(text: &str) -> Result<String, String> {
+    match text.trim_start_matches(':') {
+        "" => Err("an operation has a name, such as :acquire".to_owned()),
+        name => Ok(name.to_owned()),
+    }
+}
+
+/// A lease, which is some time.
+fn lease(text: &str) -> Result<Duration, String> {
+    match duration::parse(text) {
+        Ok(Duration::ZERO) => Err("a lease of no time".to_owned()),
+        other => other.map_err(|e| e.to_string()),
+    }
 }
 
 /// A kind of lock and its permits.
@@ -88,6 +104,14 @@ fn kind(text: &str) -> Result<(LockKind, u32), String> {
 }
 
 impl Foreign {
+    /// An operation that is named twice.
+    fn twice(&self) -> Option<&str> {
+        let all = || [&self.acquire, &self.release, &self.extend];
+        let names = all().into_iter().flatten();
+        let mut names = names.map(String::as_str);
+        names.find(|n| all().iter().filter(|of| of.iter().any(|m| m == n)).count() > 1)
+    }
+
     fn options(&self) -> Options {
         Options {
             acquire: self.acquire.clone(),
@@ -105,6 +129,13 @@ impl Foreign {
 }
 
 pub fn main(args: &Args) -> Exit {
+    if let Some(name) = args.foreign.twice() {
+        say::word(&format!(
+            "error: `{name}` is both, of --acquire, --release and --extend"
+        ));
+        say::word("hint: an operation does one of the three");
+        return Exit::Usage;
+    }
     let options = args.foreign.options();
     if args.to_edn {
         return all(&args.files, |file| {
@@ -119,9 +150,9 @@ pub fn main(args: &Args) -> Exit {
     let mut summaries = Vec::new();
     let exit = all(&args.files, |file| {
         let verdict = check_with(history::open(file)?, &options)?.judge_with(&expect);
-        let exit = Exit::of(verdict.outcome, args.unknown);
+        let mut exit = Exit::of(verdict.outcome, args.unknown);
         if let Some(dir) = &args.shrink {
-            parts(dir, file, &options, &verdict)?;
+            exit = exit.worst(parts(dir, file, &options, &verdict)?);
         }
         summaries.extend(show(args, file, &options, verdict, &expect)?);
         Ok(exit)
@@ -138,33 +169,46 @@ fn parts(
     file: &Path,
     options: &Options,
     verdict: &Verdict,
-) -> Result<(), HistoryError> {
-    std::fs::create_dir_all(dir)?;
+) -> Result<Exit, HistoryError> {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let name = name.split('.').next().unwrap_or_default();
-    let mut violated = verdict
-        .checks
-        .iter()
-        .filter(|c| c.outcome == Outcome::Violated);
-    violated.try_for_each(|check| {
-        let Some(part) = fencepost_checker::shrink(file, options, verdict, &check.name)? else {
+    let violated = verdict.checks.iter();
+    let mut exit = Exit::Ok;
+    for check in violated.filter(|c| c.outcome == Outcome::Violated) {
+        let Some(finding) = check.findings.first() else {
+            continue;
+        };
+        let Some(part) = fencepost_checker::shrink(file, options, verdict, finding)? else {
             say::word(&format!(
                 "{}: no part of it shows {} alone",
                 file.display(),
                 check.name
             ));
-            return Ok(());
+            continue;
         };
         let path = dir.join(format!("{name}-{}.jsonl", check.name));
-        std::fs::write(&path, part.text)?;
-        say::word(&format!(
-            "{}: {} events show {}",
-            path.display(),
-            part.events,
-            check.name
-        ));
-        Ok(())
-    })
+        let written = std::fs::create_dir_all(dir).and_then(|()| std::fs::write(&path, part.text));
+        exit = exit.worst(match written {
+            Ok(()) => {
+                say::word(&format!(
+                    "{}: {} events show {}",
+                    path.display(),
+                    part.events,
+                    check.name
+                ));
+                Exit::Ok
+            }
+            Err(error) => unwritten(&path, &error),
+        });
+    }
+    Ok(exit)
+}
+
+/// A file that could not be written.
+fn unwritten(path: &Path, error: &dyn std::fmt::Display) -> Exit {
+    say::word(&format!("error: {}: {error}", path.display()));
+    say::word("hint: may it be written there?");
+    Exit::Usage
 }
 
 fn junit(path: &Path, summaries: &[Summary]) -> Exit {
@@ -173,11 +217,7 @@ fn junit(path: &Path, summaries: &[Summary]) -> Exit {
         .and_then(|text| std::fs::write(path, text).map_err(|e| e.to_string()));
     match written {
         Ok(()) => Exit::Ok,
-        Err(error) => {
-            say::word(&format!("error: {}: {error}", path.display()));
-            say::word("hint: may it be written there?");
-            Exit::Usage
-        }
+        Err(error) => unwritten(path, &error),
     }
 }
 

@@ -116,6 +116,25 @@ impl Said {
     }
 }
 
+impl Said {
+    /// Demands that the command line was refused for this flag, before anything was done.
+    pub fn refused_by_flags(&self, flag: &str) {
+        let said = (self.code, self.stdout.as_str());
+        assert_eq!(said, (64, ""), "{}", self.stderr);
+        assert!(self.stderr.contains(flag), "{flag}: {}", self.stderr);
+    }
+
+    /// Demands this exit code and a problem with its hint, after something was printed.
+    pub fn refused_after_all(&self, code: i32) {
+        assert_eq!(self.code, code, "{}", self.stderr);
+        assert!(
+            self.stderr.contains("error: ") && self.stderr.contains("hint: "),
+            "{}",
+            self.stderr
+        );
+    }
+}
+
 /// The command with these words, as in a terminal of 100 columns without colour.
 pub fn say(words: &[&str]) -> Said {
     say_with(words, &[])

@@ -5,7 +5,7 @@
 mod rules;
 mod source;
 
-use rules::{KEEPERS, MARKS, RULES, Rule};
+use rules::{CHECKER_NEEDS, KEEPERS, MARKS, RULES, Rule};
 use source::{code_only, plain_paths, uses, without_tests};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -82,6 +82,17 @@ fn every_room_of_the_table_is_there() {
             rule.room
         );
     }
+}
+
+#[test]
+fn the_checker_depends_on_no_runtime_clock_or_network() {
+    let file = std::fs::read_to_string(root().join("checker/Cargo.toml")).expect("it is there");
+    let dependencies = file.split("\n[dependencies]\n").nth(1).expect("a table");
+    let dependencies = dependencies.split("\n[").next().expect("its lines");
+    let names = dependencies.lines().filter_map(|l| l.split_once(" = "));
+    let names: Vec<&str> = names.map(|(name, _)| name.trim()).collect();
+    let allowed: Vec<&str> = CHECKER_NEEDS.iter().map(|n| n.0).collect();
+    assert_eq!(names, allowed, "a new one needs its reason in the table");
 }
 
 #[test]

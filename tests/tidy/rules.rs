@@ -252,6 +252,16 @@ pub const KEEPERS: &[(&str, &[&str], &str)] = &[
     ("askama", &["src/report"], "one renderer a format"),
 ];
 
+/// All that the checker may depend on, and what for.
+pub const CHECKER_NEEDS: &[(&str, &str)] = &[
+    ("ruzstd", "compressed histories, without C"),
+    ("schemars", "the published schemas"),
+    ("serde", "events and verdicts"),
+    ("serde_json", "JSON lines"),
+    ("statrs", "exact intervals and tests of the statistics"),
+    ("thiserror", "errors with their place"),
+];
+
 /// Marks of unfinished or silenced code, spelled so that this file does not hold them.
 pub const MARKS: &[(&str, &str)] = &[
     (concat!("TO", "DO"), "finish it, or file it"),

@@ -6,6 +6,7 @@ use super::{Answer, CheckInfo, exclusions};
 use crate::analysis::{Analysis, finding};
 use crate::blame::appliers;
 use crate::facts::{Facts, seconds};
+use crate::proof;
 use crate::section::{Ended, Extension, usable};
 use crate::verdict::{Blame, Class};
 
@@ -32,18 +33,23 @@ fn run(a: &mut Analysis) -> Answer {
         }
         let mut wrong = another(f, e, confirmed);
         if wrong.is_none() && !e.told {
-            wrong = late(f, e).or_else(|| unapplied(f, e)).map(|w| (w, None));
+            wrong = late(f, e).or_else(|| unapplied(f, e));
         }
-        if let Some((what, other)) = wrong {
+        if let Some(wrong) = wrong {
             let client = f.names.text(s.client);
             found.add(None, || {
                 let key = f.names.text(s.key);
                 let when = seconds(e.ret);
+                let what = wrong.what(f, e);
                 let sentence =
                     format!("A ({client}) was told at {when} that {key} was extended: {what}");
-                let sections: Vec<u32> = std::iter::once(e.section).chain(other).collect();
+                let mut sections = vec![e.section];
+                if let Wrong::Another(other) = wrong {
+                    sections.push(other);
+                }
                 let blame = Blame::Library(client.to_owned());
                 finding(f, "continuity", blame, e.ret, &sections, sentence)
+                    .proved(proof::continuity::continuity(f, e, confirmed, wrong))
             });
         }
     }
@@ -55,37 +61,66 @@ fn run(a: &mut Analysis) -> Answer {
     }
 }
 
+/// What is wrong with an extension that was answered ok.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Wrong {
+    /// This section held meanwhile.
+    Another(u32),
+    /// It was answered after the time that it could add.
+    Late,
+    /// At most so many nodes applied it.
+    Unapplied(usize),
+}
+
+impl Wrong {
+    fn what(self, f: &Facts, e: &Extension) -> String {
+        match self {
+            Self::Another(other) => {
+                let b = f.section(other);
+                format!(
+                    "B ({}) had been granted it at {}",
+                    f.names.text(b.client),
+                    seconds(b.ret)
+                )
+            }
+            Self::Late => format!(
+                "all that it can have added was over at {}",
+                seconds(e.inv.saturating_add(usable(e.lease, f.model())))
+            ),
+            Self::Unapplied(applied) => format!(
+                "at most {applied} of {} nodes applied it, {} needed",
+                f.model().nodes,
+                f.model().quorum
+            ),
+        }
+    }
+}
+
 /// Somebody else was granted the key between two confirmed moments.
-fn another(f: &Facts, e: &Extension, confirmed: u64) -> Option<(String, Option<u32>)> {
+fn another(f: &Facts, e: &Extension, confirmed: u64) -> Option<Wrong> {
     let s = f.section(e.section);
     let granted = f.granted_in(s.key, confirmed, e.inv);
-    let other = granted.iter().copied().find(|i| {
+    let mut others = granted.iter().copied();
+    let other = others.find(|i| {
         let b = f.section(*i);
         *i != e.section
             && !b.same_owner(s)
             && b.inv >= confirmed
             && crate::blame::never_had(f, *i).is_none()
-    })?;
-    let b = f.section(other);
-    let what = format!(
-        "B ({}) had been granted it at {}",
-        f.names.text(b.client),
-        seconds(b.ret)
-    );
-    Some((what, Some(other)))
+    });
+    other.map(Wrong::Another)
 }
 
 /// Answered after the time that it could add, with nothing that delayed the answer behind the library's back.
-fn late(f: &Facts, e: &Extension) -> Option<String> {
+fn late(f: &Facts, e: &Extension) -> Option<Wrong> {
     let end = e.inv.saturating_add(usable(e.lease, f.model()));
     let client = f.names.text(f.section(e.section).client);
     let delayed = f.faults.stopped_in(client, e.inv, e.ret) || f.faults.stalled_in(e.inv, e.ret);
-    (e.ret >= end && !delayed)
-        .then(|| format!("all that it can have added was over at {}", seconds(end)))
+    (e.ret >= end && !delayed).then_some(Wrong::Late)
 }
 
 /// No quorum of nodes shows it.
-fn unapplied(f: &Facts, e: &Extension) -> Option<String> {
+fn unapplied(f: &Facts, e: &Extension) -> Option<Wrong> {
     let s = f.section(e.section);
     let model = f.model();
     let known = model.observed && f.ended && f.owned_by(s.owner) == Some(e.section);
@@ -94,10 +129,5 @@ fn unapplied(f: &Facts, e: &Extension) -> Option<String> {
         return None;
     }
     let applied = appliers(f, e);
-    (applied < model.quorum as usize).then(|| {
-        format!(
-            "at most {applied} of {} nodes applied it, {} needed",
-            model.nodes, model.quorum
-        )
-    })
+    (applied < model.quorum as usize).then_some(Wrong::Unapplied(applied))
 }

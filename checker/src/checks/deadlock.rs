@@ -3,9 +3,10 @@
 //! Owns the judgement of the quiet tail, key by key. Without a lease there is no TTL to wait for, and the bound is
 //! retry + ε.
 use super::{Answer, CheckInfo};
-use crate::analysis::{Analysis, Found, finding};
+use crate::analysis::{Analysis, Found, finding_on};
 use crate::facts::{Facts, Tail, length, seconds};
 use crate::names::Name;
+use crate::proof;
 use crate::section::{NEVER, Ns};
 use crate::verdict::{Blame, Class};
 
@@ -139,8 +140,17 @@ fn report(
             seconds(until),
             length(bound(f)),
         );
-        let mut found = finding(f, "deadlock", Blame::Unknown, until, &sections, sentence);
-        found.key = Some(f.names.text(key).to_owned());
-        found
+        let proof = proof::deadlock::deadlock(f, key, tail, (since, until), bound(f), holder);
+        let span = (since, until);
+        finding_on(
+            f,
+            "deadlock",
+            Blame::Unknown,
+            key,
+            span,
+            &sections,
+            sentence,
+        )
+        .proved(proof)
     });
 }

@@ -6,7 +6,8 @@ use super::{Answer, CheckInfo};
 use crate::analysis::{Analysis, Found, finding};
 use crate::blame::cause;
 use crate::facts::{Effect, Facts, seconds};
-use crate::section::NO_SECTION;
+use crate::proof::{self, effects::Before};
+use crate::section::{NO_SECTION, Ns};
 use crate::verdict::{Blame, Class};
 use std::collections::HashMap;
 
@@ -21,43 +22,53 @@ pub(super) const INFO: CheckInfo = CheckInfo {
 /// A key's resource.
 #[derive(Debug, Clone, Copy)]
 struct Resource {
-    /// The section of the latest grant (by invoke) that had an effect.
+    /// The section of the latest grant (by invoke) that had an effect, and the time of its first.
     latest: u32,
-    /// Writes accepted so far, and the section of the last.
+    latest_at: Ns,
+    /// Writes accepted so far, and the section and time of the last.
     writes: u64,
     writer: u32,
+    wrote: Ns,
 }
 
 fn run(a: &mut Analysis) -> Answer {
     let f = &a.facts;
     let mut found = Found::default();
     let mut resources: HashMap<u32, Resource> = HashMap::new();
-    // Writes accepted when a section read last.
-    let mut reads: HashMap<u32, u64> = HashMap::new();
+    // Writes accepted when a section read last, and when that was.
+    let mut reads: HashMap<u32, (u64, Ns)> = HashMap::new();
     for e in &f.effects {
         let s = f.section(e.section);
         let r = resources.entry(s.key).or_insert(Resource {
             latest: e.section,
+            latest_at: e.time,
             writes: 0,
             writer: NO_SECTION,
+            wrote: 0,
         });
         if e.write {
             let later = f.section(r.latest).inv > s.ret && !f.section(r.latest).same_owner(s);
-            let stale = later.then_some(r.latest);
             let read = reads.remove(&e.section);
-            let lost = read
-                .filter(|n| *n < r.writes && r.writer != e.section)
-                .map(|_| r.writer);
-            if let Some(other) = stale.or(lost) {
-                report(f, e, other, stale.is_some(), lost.is_some(), &mut found);
+            let lost = read.filter(|(n, _)| *n < r.writes && r.writer != e.section);
+            let before = Before {
+                stale: later.then_some(r.latest_at),
+                lost: lost.map(|(_, read)| (read, r.wrote, r.writer)),
+            };
+            let other = if later {
+                Some(r.latest)
+            } else {
+                lost.map(|_| r.writer)
+            };
+            if let Some(other) = other {
+                report(f, e, other, before, &mut found);
             }
             r.writes += 1;
-            r.writer = e.section;
+            (r.writer, r.wrote) = (e.section, e.time);
         } else {
-            reads.insert(e.section, r.writes);
+            reads.insert(e.section, (r.writes, e.time));
         }
         if s.inv > f.section(r.latest).inv {
-            r.latest = e.section;
+            (r.latest, r.latest_at) = (e.section, e.time);
         }
     }
     Answer {
@@ -70,7 +81,7 @@ fn run(a: &mut Analysis) -> Answer {
     }
 }
 
-fn report(f: &Facts, e: &Effect, other: u32, stale: bool, lost: bool, found: &mut Found) {
+fn report(f: &Facts, e: &Effect, other: u32, before: Before, found: &mut Found) {
     let (s, o) = (f.section(e.section), f.section(other));
     let client = f.names.text(s.client);
     let over = e.time >= s.promise_end;
@@ -86,10 +97,10 @@ fn report(f: &Facts, e: &Effect, other: u32, stale: bool, lost: bool, found: &mu
         } else {
             Blame::Client(f.names.text(o.client).to_owned())
         };
-        let what = match (stale, lost) {
-            (true, true) => "a stale write, and an update lost",
-            (true, false) => "a stale write",
-            (false, _) => "an update lost",
+        let what = match (before.stale, before.lost) {
+            (Some(_), Some(_)) => "a stale write, and an update lost",
+            (Some(_), None) => "a stale write",
+            (None, _) => "an update lost",
         };
         let promise = if over {
             format!(", whose promise had ended at {},", seconds(s.promise_end))
@@ -104,8 +115,7 @@ fn report(f: &Facts, e: &Effect, other: u32, stale: bool, lost: bool, found: &mu
             f.names.text(o.client),
             seconds(o.ret),
         );
-        let mut found = finding(f, "effects", blame, e.time, &[e.section, other], sentence);
-        found.at = e.time;
-        found
+        finding(f, "effects", blame, e.time, &[e.section, other], sentence)
+            .proved(proof::effects::effects(f, e, other, before))
     });
 }

@@ -4,6 +4,7 @@
 use super::{Answer, CheckInfo};
 use crate::analysis::{Analysis, Found, finding};
 use crate::facts::{Facts, seconds};
+use crate::proof;
 use crate::section::NO_TOKEN;
 use crate::servers::SeenKind;
 use crate::verdict::{Blame, Class};
@@ -109,5 +110,6 @@ fn report(f: &Facts, first: u32, second: u32, found: &mut Found) {
             x.token,
         );
         finding(f, "fencing", blame, y.ret, &[first, second], sentence)
+            .proved(proof::fencing::fencing(f, first, second))
     });
 }

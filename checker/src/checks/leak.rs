@@ -4,9 +4,10 @@
 //! only when it is read again. A key that was set late (by a server that had been stopped) has its full lease from
 //! then on: its command was under way until then, and that is excepted.
 use super::{Answer, CheckInfo, no_evidence};
-use crate::analysis::{Analysis, Found, finding};
+use crate::analysis::{Analysis, Found, finding_on};
 use crate::facts::{Facts, Vain, seconds};
 use crate::names::NONE;
+use crate::proof::{self, leak::Stayed};
 use crate::section::{NEVER, Ns};
 use crate::servers::{Seen, SeenKind};
 use crate::verdict::{Blame, Class};
@@ -111,13 +112,13 @@ fn abandoned(f: &Facts, found: &mut Found) {
             });
             let left: Vec<u32> = left.map(|stay| stay.node).collect();
             if !left.is_empty() {
-                report_abandoned(f, v, &left, found);
+                report_abandoned(f, v, &left, late, found);
             }
         }
     }
 }
 
-fn report_abandoned(f: &Facts, v: &Vain, left: &[u32], found: &mut Found) {
+fn report_abandoned(f: &Facts, v: &Vain, left: &[u32], late: Ns, found: &mut Found) {
     let client = f.names.text(v.client);
     let key = f.names.text(v.key);
     found.add(None, || {
@@ -128,9 +129,9 @@ fn report_abandoned(f: &Facts, v: &Vain, left: &[u32], found: &mut Found) {
             nodes.join(", ")
         );
         let blame = Blame::Library(client.to_owned());
-        let mut found = finding(f, "leak", blame, v.ret, &[], sentence);
-        found.key = Some(key.to_owned());
-        found
+        let span = (v.inv, v.ret);
+        finding_on(f, "leak", blame, v.key, span, &[], sentence)
+            .proved(proof::leak::abandoned(f, v, left, late))
     });
 }
 
@@ -141,12 +142,12 @@ fn read(f: &Facts, k: &mut Key, s: &Seen, found: &mut Found) {
     }
     let owner = f.owned_by(s.owner);
     let endless = s.pttl_ms == -1;
-    let what = if endless {
+    let (what, how) = if endless {
         if !k.endless {
             k.endless = true;
             return;
         }
-        "has no time to live".to_owned()
+        ("has no time to live".to_owned(), Stayed::Endless)
     } else {
         let lease = owner.map_or(NEVER, |i| f.section(i).lease);
         let lease = f
@@ -171,8 +172,12 @@ fn read(f: &Facts, k: &mut Key, s: &Seen, found: &mut Found) {
         if s.not_before <= bound {
             return;
         }
-        format!("should have expired by {}", seconds(bound))
+        (
+            format!("should have expired by {}", seconds(bound)),
+            Stayed::Beyond { lease, bound },
+        )
     };
+    let timed = k.timed;
     k.reported = true;
     let sections: Vec<u32> = owner.into_iter().collect();
     let by = owner.map(|i| f.names.text(f.section(i).client));
@@ -189,8 +194,7 @@ fn read(f: &Facts, k: &mut Key, s: &Seen, found: &mut Found) {
         // The one that set it without a time to live is at fault; why a time to live was not kept, no event tells.
         let blame = by.filter(|_| endless);
         let blame = blame.map_or(Blame::Unknown, |c| Blame::Library(c.to_owned()));
-        let mut found = finding(f, "leak", blame, s.at, &sections, sentence);
-        found.key = Some(f.names.text(s.key).to_owned());
-        found
+        finding_on(f, "leak", blame, s.key, (timed, s.at), &sections, sentence)
+            .proved(proof::leak::leak(f, owner, timed, s, how))
     });
 }

@@ -4,8 +4,10 @@
 //! is the model's `load_max`, which whoever made the load derives from it: so many workers, each with a pause between two
 //! tries, and so many commands a try. Only a tap sees commands; without one it is not judged.
 use super::{Answer, CheckInfo};
-use crate::analysis::{Analysis, Found, finding};
+use crate::analysis::{Analysis, Found, finding_on};
 use crate::facts::{Facts, seconds};
+use crate::names::NONE;
+use crate::proof;
 use crate::section::Ns;
 use crate::verdict::{Blame, Class};
 
@@ -67,6 +69,8 @@ fn report(f: &Facts, node: u32, from: Ns, count: u64, max: f64, found: &mut Foun
             f.names.text(node),
             seconds(from),
         );
-        finding(f, "load", Blame::Unknown, from + SECOND, &[], sentence)
+        let span = (from, from + SECOND);
+        finding_on(f, "load", Blame::Unknown, NONE, span, &[], sentence)
+            .proved(proof::load::load(f, node, span, count, max))
     });
 }

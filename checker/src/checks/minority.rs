@@ -10,6 +10,7 @@ use super::{Answer, CheckInfo};
 use crate::analysis::{Analysis, Found, finding};
 use crate::facts::{Facts, seconds};
 use crate::outage::{Outage, outage, spare};
+use crate::proof;
 use crate::section::{Ended, NEVER, Ns, Section};
 use crate::verdict::{Blame, Class};
 
@@ -114,5 +115,6 @@ fn report(f: &Facts, failed: &[(u32, Ns, &str)], found: &mut Found) {
         );
         let blame = Blame::Library(client.to_owned());
         finding(f, "minority", blame, inv, &[i], sentence)
+            .proved(proof::minority::in_vain(f, failed, spare(f)))
     });
 }

@@ -2,7 +2,7 @@
 //!
 //! Owns the registry, from which `list checks`, the documentation and the verdict's order come. Must not know
 //! files or expectations. Results go to the verdict.
-mod continuity;
+pub(crate) mod continuity;
 mod coverage;
 mod deadlock;
 mod effects;
@@ -17,7 +17,7 @@ mod progress;
 mod service;
 mod starvation;
 mod truthful;
-mod validity;
+pub(crate) mod validity;
 
 use crate::analysis::{Analysis, Found};
 use crate::verdict::{CheckResult, Class, Outcome};

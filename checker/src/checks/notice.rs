@@ -7,6 +7,7 @@
 use super::{Answer, CheckInfo};
 use crate::analysis::{Analysis, Found, finding};
 use crate::facts::{Facts, length, seconds};
+use crate::proof;
 use crate::section::{Ended, NEVER, Ns};
 use crate::verdict::{Blame, Class};
 use std::collections::HashSet;
@@ -39,6 +40,7 @@ fn run(a: &mut Analysis) -> Answer {
                 length(s.belief_end.min(f.last) - over),
             );
             finding(f, "notice", blame, over, &[i], sentence)
+                .proved(proof::notice::zombie(f, i, over, confirmed(f, i)))
         });
     }
     for pair in &a.unforced {
@@ -55,6 +57,7 @@ fn run(a: &mut Analysis) -> Answer {
                 seconds(b.ret),
             );
             finding(f, "notice", blame, pair.from, &[pair.a, pair.b], sentence)
+                .proved(proof::notice::notice(f, *pair))
         });
     }
     Answer {
@@ -72,10 +75,7 @@ fn zombie(f: &Facts, i: u32) -> Option<Ns> {
     if s.lease == NEVER || !f.model().observed || f.owned_by(s.owner) != Some(i) {
         return None;
     }
-    let confirmed = f.extensions_of(i).iter().filter(|e| e.ended == Ended::Ok);
-    let last = confirmed.fold((s.ret, s.lease), |(at, lease), e| {
-        (at.max(e.ret), lease.max(e.lease))
-    });
+    let last = confirmed(f, i);
     let drift = (last.1 as f64 * f.model().drift) as Ns;
     let over = last
         .0
@@ -94,4 +94,13 @@ fn zombie(f: &Facts, i: u32) -> Option<Ns> {
                 .all(|x| x.loss.is_some_and(|l| f.servers.at(l.seen).at <= over))
     };
     (went_on && !forced() && gone()).then_some(over)
+}
+
+/// When a section's lease was last answered for, and the longest lease that it asked for.
+fn confirmed(f: &Facts, i: u32) -> (Ns, Ns) {
+    let s = f.section(i);
+    let confirmed = f.extensions_of(i).iter().filter(|e| e.ended == Ended::Ok);
+    confirmed.fold((s.ret, s.lease), |(at, lease), e| {
+        (at.max(e.ret), lease.max(e.lease))
+    })
 }

@@ -7,6 +7,7 @@ use super::{Answer, CheckInfo, exclusions, no_evidence};
 use crate::analysis::{Analysis, Found, finding};
 use crate::blame::{blamed, certain_label, culprits};
 use crate::facts::{Facts, seconds};
+use crate::proof;
 use crate::section::Ended;
 use crate::servers::SeenKind;
 use crate::verdict::Class;
@@ -124,6 +125,7 @@ fn deleted(f: &Facts, set: u32, del: u32, found: &mut Found) {
         let mut sections = vec![by[0], owner];
         sections.extend(by.iter().skip(1).take(3));
         finding(f, "ownership", blame, e.at, &sections, sentence)
+            .proved(proof::ownership::deleted(f, owner, set, del, &by))
     });
 }
 
@@ -157,5 +159,6 @@ fn retimed(f: &Facts, set: u32, expire: u32, found: &mut Found) {
             seconds(b.ret),
         );
         finding(f, "ownership", blame, e.at, &[by[0], owner], sentence)
+            .proved(proof::ownership::retimed(f, owner, set, expire, by[0]))
     });
 }

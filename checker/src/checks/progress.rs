@@ -7,10 +7,11 @@
 //! machine that stood still, did not do in time is no finding; a server that hangs is no excuse for a call.
 use super::deadlock::bound;
 use super::{Answer, CheckInfo};
-use crate::analysis::{Analysis, Found, finding};
+use crate::analysis::{Analysis, Found, finding_on};
 use crate::crowd::Gap;
 use crate::facts::{Facts, Late, Vain, length, seconds};
 use crate::outage::{Outage, outage, spare};
+use crate::proof;
 use crate::section::Ns;
 use crate::vain;
 use crate::verdict::{Blame, Class, Finding};
@@ -54,9 +55,9 @@ fn vain_finding(f: &Facts, v: &Vain, what: &str) -> Finding {
     let (client, key) = (f.names.text(v.client), f.names.text(v.key));
     let sentence = format!("{client} did not get {key} by {}: {what}", seconds(v.ret));
     let blame = Blame::Library(client.to_owned());
-    let mut finding = finding(f, "progress", blame, v.ret, &[], sentence);
-    finding.key = Some(key.to_owned());
-    finding
+    let span = (v.inv, v.ret);
+    finding_on(f, "progress", blame, v.key, span, &[], sentence)
+        .proved(proof::progress::vain(f, v, what))
 }
 
 /// Over its bound by more than ε, or given up at it, with nothing that stopped the client or the machine.
@@ -92,9 +93,9 @@ pub(super) fn late_finding(f: &Facts, check: &str, late: &Late) -> Finding {
         length(late.bound),
     );
     let blame = Blame::Library(client.to_owned());
-    let mut finding = finding(f, check, blame, late.ret, &[], sentence);
-    finding.key = Some(f.names.text(late.key).to_owned());
-    finding
+    let span = (late.inv, late.ret);
+    finding_on(f, check, blame, late.key, span, &[], sentence)
+        .proved(proof::progress::late(f, late))
 }
 
 /// The gap was over before the quiet tail.
@@ -127,7 +128,7 @@ pub(super) fn gap_finding(f: &Facts, check: &str, gap: &Gap, since: Ns) -> Findi
         seconds(gap.last.1),
         length(bound(f)),
     );
-    let mut finding = finding(f, check, Blame::Unknown, gap.last.1, &holder, sentence);
-    finding.key = Some(f.names.text(gap.key).to_owned());
-    finding
+    let span = (since, gap.last.1);
+    let proof = proof::progress::gap(f, gap, since, bound(f), holder.first().copied());
+    finding_on(f, check, Blame::Unknown, gap.key, span, &holder, sentence).proved(proof)
 }

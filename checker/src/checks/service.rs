@@ -2,9 +2,11 @@
 //!
 //! Owns the verdict on exclusions. The sweep itself is in `analysis`, the search for the cause in `blame`.
 use super::{Answer, CheckInfo, exclusions};
-use crate::analysis::{Analysis, Found, finding};
+use crate::analysis::{Analysis, Found, finding_on};
 use crate::facts::{Facts, seconds};
-use crate::verdict::{Blame, Class, Finding};
+use crate::names::Name;
+use crate::section::{NEVER, Ns};
+use crate::verdict::{Blame, Class};
 use crate::{proof, tries};
 
 pub(super) const INFO: CheckInfo = CheckInfo {
@@ -45,43 +47,63 @@ fn run(a: &mut Analysis) -> Answer {
 
 /// Without a lease, an ok release by a process that holds nothing is a violation.
 fn strangers(f: &Facts, found: &mut Found) {
-    if f.model().ttl_ms.is_some() {
+    // Where an event does not fit, it may be the one that granted it.
+    if f.model().ttl_ms.is_some() || f.anomalies > 0 {
         return;
     }
     for s in &f.strangers {
-        let key = f.names.text(s.key);
-        found.add(None, || Finding {
-            check: "service".to_owned(),
-            blame: Blame::Unknown,
-            sentence: format!(
-                "{} (process {}) released {key} at {}, and was told ok, but did not hold it",
-                f.names.text(s.client),
+        let (key, client) = (f.names.text(s.key), f.names.text(s.client));
+        found.add(None, || {
+            let sentence = format!(
+                "{client} (process {}) released {key} at {}, and was told ok, but did not hold it",
                 s.process,
                 seconds(s.ret)
-            ),
-            proof: proof::stranger(key, f.names.text(s.client), (s.inv, s.ret)),
-            at: s.ret,
-            key: Some(key.to_owned()),
-            ..finding(f, "service", Blame::Unknown, s.inv, &[], String::new())
+            );
+            let span = (s.inv, s.ret);
+            finding_on(f, "service", Blame::Unknown, s.key, span, &[], sentence)
+                .proved(proof::service::stranger(f, s))
         });
     }
 }
 
 /// Without a lease, a try that was told "held" while nobody can have held the lock.
 fn in_vain(f: &Facts, found: &mut Found) {
+    // As for strangers: whoever held it then may be an event that does not fit.
+    if f.anomalies > 0 {
+        return;
+    }
     for (t, around) in tries::in_vain(f) {
-        let key = f.names.text(t.key);
-        found.add(None, || Finding {
-            sentence: format!(
-                "{} was told that {key} was held, but from {} to {} nobody can have held it",
+        found.add(None, || {
+            let sentence = format!(
+                "{} was told that {} was held, but from {} to {} nobody can have held it",
                 f.names.text(t.client),
+                f.names.text(t.key),
                 seconds(t.inv),
                 seconds(t.ret)
-            ),
-            proof: proof::in_vain(key, f.names.text(t.client), (t.inv, t.ret), around),
-            at: t.ret,
-            key: Some(key.to_owned()),
-            ..finding(f, "service", Blame::Unknown, t.inv, &[], String::new())
+            );
+            let beside = beside(f, t.key, t.inv);
+            let sections: Vec<u32> = [beside.0, beside.1].into_iter().flatten().collect();
+            let span = (t.inv, t.ret);
+            finding_on(
+                f,
+                "service",
+                Blame::Unknown,
+                t.key,
+                span,
+                &sections,
+                sentence,
+            )
+            .proved(proof::service::in_vain(f, &t, around, beside))
         });
     }
+}
+
+/// The last section that was granted before `at`, and the first after it.
+fn beside(f: &Facts, key: Name, at: Ns) -> (Option<u32>, Option<u32>) {
+    let before = f.granted_in(key, 0, at).last().copied();
+    let after = f
+        .granted_in(key, at.saturating_add(1), NEVER)
+        .first()
+        .copied();
+    (before, after)
 }

@@ -6,8 +6,9 @@
 //! with short sections is not favoured for having many), and Jain's index of them is (Σx)² / (n·Σx²): 1 if all workers
 //! of a key held it equally long, 1/n if one held it all the time.
 use super::{Answer, CheckInfo};
-use crate::analysis::{Analysis, Found, finding};
+use crate::analysis::{Analysis, Found, finding_on};
 use crate::facts::{Facts, length, seconds};
+use crate::proof;
 use crate::section::Ns;
 use crate::verdict::{Blame, Class};
 use std::collections::BTreeMap;
@@ -40,10 +41,10 @@ fn run(a: &mut Analysis) -> Answer {
         let grants = f.granted_in(wait.key, wait.since, wait.until).len() as u64;
         let grants = grants - u64::from(wait.section.is_some() && grants > 0);
         most = (most.0.max(grants), most.1.max(wait.until - wait.since));
-        let over = stated.is_some_and(|max| grants > max && passed(f, &wait) > max);
+        let over = stated.is_some_and(|max| grants > max && passed(f, &wait).count() as u64 > max);
         if over && undisturbed(f, wait.since, wait.until) {
-            let passed = passed(f, &wait);
-            report(f, &wait, passed, &mut found);
+            let passed: Vec<u32> = passed(f, &wait).collect();
+            report(f, &wait, &passed, &mut found);
         }
     }
     let index = jain(f).map_or(String::new(), |j| {
@@ -84,13 +85,12 @@ fn waits(f: &Facts) -> impl Iterator<Item = Wait> + '_ {
 }
 
 /// Grants to others that began to wait later, and were served before: whoever asked before may come before.
-fn passed(f: &Facts, wait: &Wait) -> u64 {
+fn passed<'a>(f: &'a Facts, wait: &'a Wait) -> impl Iterator<Item = u32> + 'a {
     let others = f.granted_in(wait.key, wait.since, wait.until);
-    let others = others.iter().filter(|i| {
-        let s = f.section(**i);
+    others.iter().copied().filter(|i| {
+        let s = f.section(*i);
         s.wanted > wait.since && (s.client, s.worker) != (wait.client, wait.worker)
-    });
-    others.count() as u64
+    })
 }
 
 fn undisturbed(f: &Facts, from: Ns, to: Ns) -> bool {
@@ -117,7 +117,7 @@ fn jain(f: &Facts) -> Option<f64> {
     least.min_by(f64::total_cmp)
 }
 
-fn report(f: &Facts, wait: &Wait, passed: u64, found: &mut Found) {
+fn report(f: &Facts, wait: &Wait, passed: &[u32], found: &mut Found) {
     found.add(None, || {
         let client = f.names.text(wait.client);
         let key = f.names.text(wait.key);
@@ -127,15 +127,32 @@ fn report(f: &Facts, wait: &Wait, passed: u64, found: &mut Found) {
             format!("and had not got it by {}", seconds(wait.until))
         };
         let sentence = format!(
-            "{client} (worker {}) tried for {key} from {} on, {end}: {passed} others asked later and were granted it \
+            "{client} (worker {}) tried for {key} from {} on, {end}: {} others asked later and were granted it \
              before, though the lock states {} at most",
             wait.worker,
             seconds(wait.since),
+            passed.len(),
             f.model().bypass_max.unwrap_or_default(),
         );
         let sections: Vec<u32> = wait.section.into_iter().collect();
-        let mut found = finding(f, "starvation", Blame::Unknown, wait.until, &sections, sentence);
-        found.key = Some(key.to_owned());
-        found
+        let span = (wait.since, wait.until);
+        let waiter = format!("{client} (worker {})", wait.worker);
+        let proof = proof::starvation::starvation(
+            f,
+            (&waiter, key),
+            span,
+            wait.section.is_some(),
+            passed,
+        );
+        finding_on(
+            f,
+            "starvation",
+            Blame::Unknown,
+            wait.key,
+            span,
+            &sections,
+            sentence,
+        )
+        .proved(proof)
     });
 }

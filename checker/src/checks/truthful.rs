@@ -5,8 +5,9 @@ use super::{Answer, CheckInfo, exclusions, no_evidence};
 use crate::analysis::{Analysis, Found, finding};
 use crate::blame::never_had;
 use crate::facts::{Denied, Facts, seconds};
-use crate::section::{Ended, usable};
-use crate::verdict::{Blame, Class};
+use crate::proof;
+use crate::section::{Ended, Ns, usable};
+use crate::verdict::{Blame, Class, Finding};
 
 pub(super) const INFO: CheckInfo = CheckInfo {
     name: "truthful",
@@ -57,6 +58,7 @@ fn granted(f: &Facts, i: u32, found: &mut Found) {
         );
         let blame = Blame::Library(client.to_owned());
         finding(f, "truthful", blame, s.ret, &[i], sentence)
+            .proved(proof::truthful::granted(f, i, nodes))
     });
 }
 
@@ -97,6 +99,7 @@ fn denied(f: &Facts, d: &Denied, found: &mut Found) {
         );
         let blame = Blame::Library(client.to_owned());
         finding(f, "truthful", blame, d.ret, &[d.section], sentence)
+            .proved(proof::truthful::denied(f, d, nodes))
     });
 }
 
@@ -112,9 +115,11 @@ fn released(f: &Facts, i: u32, found: &mut Found) {
         let restarted = || f.servers.restarted(e.node, s.release_inv, e.at);
         e.key == s.key && e.not_before > s.release_ret && !restarted()
     });
-    let mut nodes: Vec<u32> = reads.map(|e| e.node).collect();
+    let reads = reads.map(|e| (e.node, e.not_before, e.at));
+    // The first read of each node.
+    let mut nodes: Vec<(u32, Ns, Ns)> = reads.collect();
     nodes.sort_unstable();
-    nodes.dedup();
+    nodes.dedup_by_key(|n| n.0);
     let (all, quorum) = (f.model().nodes as usize, f.model().quorum as usize);
     if nodes.len() + quorum <= all {
         return;
@@ -128,6 +133,11 @@ fn released(f: &Facts, i: u32, found: &mut Found) {
             nodes.len(),
         );
         let blame = Blame::Library(client.to_owned());
-        finding(f, "truthful", blame, s.release_ret, &[i], sentence)
+        let shown = nodes.iter().map(|n| n.2).max().unwrap_or(s.release_ret);
+        Finding {
+            at: s.release_ret,
+            ..finding(f, "truthful", blame, shown, &[i], sentence)
+        }
+        .proved(proof::truthful::released(f, i, &nodes))
     });
 }

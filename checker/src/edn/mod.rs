@@ -17,6 +17,7 @@
 //! plain operations.
 mod parse;
 mod text;
+mod whole;
 
 use crate::event::{Event, EventType, Process, Value as Fields};
 use crate::history::HistoryError;
@@ -27,6 +28,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 pub(crate) use text::Writer;
+pub(crate) use whole::whole;
 
 /// Begins the comment that holds the header.
 const HEADER: &str = "; fencepost ";

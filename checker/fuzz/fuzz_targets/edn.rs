@@ -1,0 +1,8 @@
+//! libFuzzer's bytes to the checker, as a history in EDN.
+//!
+//! Owns the entry. The properties are in `alike`.
+#![no_main]
+
+mod alike;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| alike::check(data));

@@ -1,0 +1,33 @@
+//! Why releases and extensions should have succeeded while a minority of the servers was lost.
+//!
+//! Owns the wording. Must not know how it was found.
+use super::{exact, let_be};
+use crate::facts::Facts;
+use crate::section::Ns;
+
+/// Failures shown, at most.
+const SHOWN: usize = 4;
+
+/// These calls, each of a section, did not succeed; `spare` servers may be lost without harm.
+pub(crate) fn in_vain(f: &Facts, failed: &[(u32, Ns, &str)], spare: usize) -> Vec<String> {
+    let model = f.model();
+    let mut steps = Vec::new();
+    for (n, (i, inv, op)) in failed.iter().take(SHOWN).enumerate() {
+        let label = char::from(b'A' + n as u8).to_string();
+        steps.push(format!(
+            "{} Its {op} was invoked at {} and did not succeed.",
+            let_be(f, &label, *i),
+            exact(*inv)
+        ));
+    }
+    steps.push(format!(
+        "Then a quorum of {} of {} servers granted each of these holds in the outage in which its call failed, and no \
+         more than {spare} servers were lost all along; each call was invoked in the first half of the lease.",
+        model.quorum, model.nodes
+    ));
+    steps.push(format!(
+        "But the servers that granted were there, and {} such calls did not succeed; a slow machine explains one or two.",
+        failed.len()
+    ));
+    steps
+}

@@ -1,0 +1,263 @@
+//! Histories from elsewhere on the command line: each flag of `check`, what it refuses, and what it writes.
+//!
+//! Owns the contract of the command. What a history means is tested in the checker.
+mod harness;
+
+use harness::{Said, say};
+
+/// A folder with histories.
+struct Desk(tempfile::TempDir);
+
+impl Desk {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a folder"))
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).display().to_string()
+    }
+
+    fn file(&self, name: &str, text: &str) -> String {
+        let path = self.path(name);
+        std::fs::write(&path, text).expect("written");
+        path
+    }
+}
+
+/// EDN from `process type f` words, a millisecond apart.
+fn edn(ops: &str) -> String {
+    let lines = ops.split(',').enumerate().map(|(i, op)| {
+        let mut words = op.split_whitespace();
+        let mut word = || words.next().expect("a word");
+        let (process, kind, f) = (word(), word(), word());
+        let rest = words.collect::<Vec<_>>().join(" ");
+        format!("{{:process {process}, :type :{kind}, :f :{f}, :time {i}000000 {rest}}}\n")
+    });
+    lines.collect()
+}
+
+const GOOD: &str = "0 invoke acquire, 0 ok acquire, 1 invoke acquire, 0 invoke release, 1 ok acquire, 0 ok release";
+const BAD: &str = "0 invoke acquire, 0 ok acquire, 1 invoke acquire, 1 ok acquire";
+
+fn count(said: &Said, check: &str) -> u64 {
+    let verdict: fencepost_checker::Verdict =
+        serde_json::from_str(&said.stdout).unwrap_or_else(|e| panic!("{e}: {}", said.stderr));
+    verdict.check(check).map_or(0, |c| c.count)
+}
+
+#[test]
+fn plain_acquires_and_releases_just_work() {
+    let desk = Desk::new();
+    let good = desk.file("good.edn", &edn(GOOD));
+    let bad = desk.file("bad.edn", &format!("[{}]", edn(BAD)));
+    assert_eq!(say(&["check", &good]).code, 0);
+    let said = say(&["check", &bad]);
+    assert_eq!((said.code, said.stderr.as_str()), (1, ""));
+    assert!(
+        said.stdout.contains("was granted lock at 0.003 s"),
+        "{}",
+        said.stdout
+    );
+    assert_eq!(said, say(&["check", &bad]), "the same bytes again");
+}
+
+#[test]
+fn names_by_flags() {
+    let desk = Desk::new();
+    let odd = edn(&BAD.replace("acquire", "grab"));
+    let file = desk.file("odd.edn", &odd);
+    say(&["check", &file]).refused(64, &["there are: :grab", "--acquire :lock"]);
+    assert_eq!(say(&["check", "--acquire", ":grab", &file]).code, 1);
+    assert_eq!(
+        say(&["check", "--acquire", "take", "--acquire", "grab", &file]).code,
+        1
+    );
+    let let_go = "0 invoke grab, 0 ok grab, 0 invoke drop, 0 ok drop, 1 invoke grab, 1 ok grab";
+    let file = desk.file("dropped.edn", &edn(let_go));
+    assert_eq!(say(&["check", "--acquire", "grab", &file]).code, 1);
+    let both = say(&["check", "--acquire", "grab", "--release", ":drop", &file]);
+    assert_eq!(both.code, 0, "{}", both.stdout);
+    say(&["check", "--acquire", "grab", "--release", ":grab", &file])
+        .refused(64, &["`grab` is both", "hint: "]);
+    say(&["check", "--acquire", ":", &file]).refused_by_flags("--acquire");
+}
+
+#[test]
+fn a_lease_and_its_extensions_by_flags() {
+    let desk = Desk::new();
+    let ops = "0 invoke acquire, 0 ok acquire, 2 invoke read, 0 invoke prolong, 0 ok prolong, 2 ok read, \
+               2 invoke read, 2 ok read, 2 invoke read, 1 invoke acquire, 1 ok acquire";
+    let file = desk.file("leased.edn", &edn(ops));
+    let judge = |words: &[&str]| {
+        let mut all = vec!["check", "--json", "--ttl", "10ms"];
+        all.extend(words);
+        all.push(&file);
+        say(&all)
+    };
+    // Without the extension the lease was over (ℓ(10 ms) = 7.9 ms): an overrun. With it, two promises.
+    let said = judge(&[]);
+    assert_eq!((count(&said, "service"), count(&said, "overrun")), (0, 1));
+    let said = judge(&["--extend", ":prolong"]);
+    assert_eq!((count(&said, "service"), count(&said, "overrun")), (1, 0));
+    assert_eq!(said.code, 1);
+    for (ttl, why) in [
+        ("10", "without a unit"),
+        ("0s", "no time"),
+        ("-3s", "negative"),
+        ("x", "not a duration"),
+    ] {
+        let said = say(&["check", &format!("--ttl={ttl}"), &file]);
+        said.refused_by_flags("--ttl");
+        assert!(said.stderr.contains(why), "{}", said.stderr);
+    }
+}
+
+#[test]
+fn clocks_kinds_and_threads_by_flags() {
+    let desk = Desk::new();
+    let bad = desk.file(
+        "bad.edn",
+        &edn(&format!("{BAD}, 0 invoke release, 0 ok release")),
+    );
+    let judge = |flag: &str, value: &str| say(&["check", flag, value, &bad]).code;
+    assert_eq!(judge("--clock-uncertainty", "0ms"), 1);
+    assert_eq!(judge("--clock-uncertainty", "400us"), 1);
+    assert_eq!(judge("--clock-uncertainty", "600us"), 2);
+    assert_eq!(judge("--kind", "mutex"), 1);
+    assert_eq!(judge("--kind", "semaphore:1"), 1);
+    assert_eq!(judge("--kind", "semaphore:2"), 0);
+    assert_eq!(judge("--kind", "read-write"), 1);
+    assert_eq!(judge("--kind", "reentrant"), 1);
+    let readers = edn(BAD).replace('}', ", :value {:shared true}}");
+    let readers = desk.file("readers.edn", &readers);
+    assert_eq!(say(&["check", "--kind", "read-write", &readers]).code, 0);
+    let twice = "0 invoke acquire, 0 ok acquire, 0 invoke acquire, 0 ok acquire";
+    let twice = desk.file("twice.edn", &edn(twice));
+    assert_eq!(say(&["check", &twice]).code, 1);
+    assert_eq!(say(&["check", "--kind", "reentrant", &twice]).code, 0);
+    for kind in ["semaphore", "semaphore:0", "semaphore:x", "rwlock"] {
+        say(&["check", "--kind", kind, &bad]).refused_by_flags("--kind");
+    }
+    // Process 2 follows 0 where there are two threads: its release is clean-up. With five it is a stranger's.
+    let renewed = "0 invoke acquire, 1 invoke acquire, 0 info acquire, 2 invoke release, 2 ok release, 1 ok acquire";
+    let renewed = desk.file("renewed.edn", &edn(renewed));
+    assert_eq!(say(&["check", &renewed]).code, 0, "found out");
+    assert_eq!(say(&["check", "--threads", "2", &renewed]).code, 0);
+    assert_eq!(say(&["check", "--threads", "5", &renewed]).code, 1);
+    say(&["check", "--threads", "0", &renewed]).refused_by_flags("--threads");
+}
+
+#[test]
+fn to_edn_and_back_it_is_judged_alike() {
+    let desk = Desk::new();
+    for name in ["plain-del", "mutex-twice", "redlock-thin"] {
+        let file = format!("checker/tests/golden/{name}.jsonl");
+        let edn = desk.file(
+            &format!("{name}.edn"),
+            &say(&["check", "--to-edn", &file]).good(),
+        );
+        let verdict = |f: &str| {
+            let said = say(&["check", "--json", f]);
+            (said.code, said.stdout)
+        };
+        assert_eq!(verdict(&file), verdict(&edn), "{name}");
+        assert_eq!(
+            say(&["check", "--to-edn", &edn]).good(),
+            std::fs::read_to_string(&edn).expect("readable"),
+            "{name}"
+        );
+    }
+    let good = desk.file("good.edn", &edn(GOOD));
+    for with in ["--json", "--junit=x.xml", "--shrink=x", "--expect=x.toml"] {
+        say(&["check", "--to-edn", with, &good]).refused_by_flags("--to-edn");
+    }
+}
+
+#[test]
+fn shrink_writes_parts_that_are_judged_alike() {
+    let desk = Desk::new();
+    let mut ops: Vec<String> = Vec::new();
+    for turn in 0..40 {
+        let p = turn % 4;
+        ops.push(format!("{p} invoke acquire, {p} ok acquire"));
+        if turn == 20 {
+            ops.push("7 invoke acquire, 7 ok acquire, 7 invoke release, 7 ok release".to_owned());
+        }
+        ops.push(format!("{p} invoke release, {p} ok release"));
+    }
+    let file = desk.file("long.edn", &edn(&ops.join(", ")));
+    let parts = desk.path("parts");
+    let said = say(&["check", "--shrink", &parts, &file]);
+    assert_eq!(said.code, 1);
+    assert!(
+        said.stderr.contains("6 events show service"),
+        "{}",
+        said.stderr
+    );
+    let part = format!("{parts}/long-service.jsonl");
+    let text = std::fs::read_to_string(&part).expect("it was written");
+    assert_eq!(text.lines().count(), 7, "{text}");
+    let alone = say(&["check", "--json", &part]);
+    assert_eq!((alone.code, count(&alone, "service")), (1, 1));
+    let sentence = |said: &Said| {
+        let v: fencepost_checker::Verdict = serde_json::from_str(&said.stdout).expect("JSON");
+        v.check("service").expect("it is in the table").findings[0]
+            .sentence
+            .clone()
+    };
+    assert_eq!(
+        sentence(&alone),
+        sentence(&say(&["check", "--json", &file]))
+    );
+    // Nothing was found, so nothing is written.
+    let good = desk.file("good.edn", &edn(GOOD));
+    let none = desk.path("none");
+    assert_eq!(say(&["check", "--shrink", &none, &good]).code, 0);
+    let written = std::fs::read_dir(&none).is_ok_and(|mut d| d.next().is_some());
+    assert!(!written, "nothing was found");
+    // A folder that cannot be.
+    say(&["check", "--shrink", &format!("{file}/x"), &file]).refused_after_all(64);
+}
+
+#[test]
+fn junit_over_several_files() {
+    let desk = Desk::new();
+    let good = desk.file("good.edn", &edn(GOOD));
+    let bad = desk.file("bad.edn", &edn(BAD));
+    let file = desk.path("junit.xml");
+    let said = say(&["check", "--junit", &file, &good, &bad]);
+    assert_eq!(said.code, 1);
+    let text = std::fs::read_to_string(&file).expect("it was written");
+    let (mut suites, mut failures) = (0, 0);
+    let mut reader = quick_xml::Reader::from_str(&text);
+    loop {
+        match reader.read_event().expect("XML") {
+            quick_xml::events::Event::Start(e) if e.name().as_ref() == b"testsuite" => suites += 1,
+            quick_xml::events::Event::Start(e) if e.name().as_ref() == b"failure" => failures += 1,
+            quick_xml::events::Event::Eof => break,
+            _ => {}
+        }
+    }
+    assert_eq!((suites, failures), (2, 1), "{text}");
+    say(&["check", "--junit", &desk.path("no/such/x.xml"), &good]).refused_after_all(64);
+}
+
+#[test]
+fn over_several_files_failure_beats_unknown_beats_pass() {
+    let desk = Desk::new();
+    let good = desk.file("good.edn", &edn(GOOD));
+    let bad = desk.file("bad.edn", &edn(BAD));
+    let unknown = desk.file(
+        "unknown.edn",
+        &edn("0 ok acquire, 1 invoke acquire, 1 ok acquire"),
+    );
+    let code = |files: &[&str]| {
+        let mut words = vec!["check"];
+        words.extend(files);
+        say(&words).code
+    };
+    assert_eq!(code(&[&good, &good]), 0);
+    assert_eq!(code(&[&good, &unknown]), 2);
+    assert_eq!(code(&[&unknown, &bad, &good]), 1);
+    assert_eq!(code(&[&bad, "gone.edn", &good]), 64);
+}
