@@ -67,8 +67,8 @@ const SAMPLES: &[(&str, &str)] = &[
     ("client-kill", "target = 'client:c4'"),
 ];
 
-/// Kinds that need more than a moment here: `packet-loss` is below, `failover` needs Sentinels (tests/sentinel.rs), `message`
-/// waits for one (tests/tap.rs).
+/// Kinds that need more than a moment here: `packet-loss` is below, crippled too. `failover` needs Sentinels
+/// (tests/sentinel.rs) and `message` a message (workloads/message-lost-reply.toml): neither is crippled in a test yet.
 const ELSEWHERE: &[&str] = &["packet-loss", "failover", "message"];
 
 /// Time between two faults, so that none disturbs another's proof.
