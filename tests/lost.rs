@@ -47,28 +47,22 @@ fn a_client_that_goes_silent_makes_the_run_unknown() {
 
 #[test]
 fn a_server_that_is_killed_from_outside_makes_the_run_unknown() {
-    let dir = tempfile::tempdir().expect("a folder");
-    let file = workload(&dir, r#"name = "set-nx-lua""#);
-    let driver = harness::fencepost()
-        .args(["run", &file, "--backend", "local", "--results"])
-        .arg(dir.path().join("results"))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("fencepost runs");
-    let server = child_of(driver.id(), "redis-server");
-    wait(|| granted(&dir.path().join("results/lost")));
-    let killed = Command::new("kill").args(["-9", &server]).status();
-    assert!(killed.expect("kill runs").success());
-    let out = driver.wait_with_output().expect("it ends");
-    let text = String::from_utf8_lossy(&out.stdout);
-    let said = String::from_utf8_lossy(&out.stderr);
+    let (code, text, said) = killed_from_outside("redis-server");
     assert!(text.contains("n1 was down at"), "{text}\n{said}");
-    assert_ne!(out.status.code(), Some(0), "{text}");
+    assert_ne!(code, Some(0), "{text}");
 }
 
 #[test]
 fn a_toxiproxy_that_is_killed_from_outside_is_named_and_the_run_is_unknown() {
+    // The kernel keeps 15 characters of a name.
+    let (code, text, said) = killed_from_outside("toxiproxy-serve");
+    let lost = "Toxiproxy gave no answer when the faults had ended";
+    assert!(text.contains(lost), "{text}\n{said}");
+    assert_eq!(code, Some(2), "{text}\n{said}");
+}
+
+/// Kills the driver's child of that name once a client holds the lock: exit code, what was printed, what was said.
+fn killed_from_outside(name: &str) -> (Option<i32>, String, String) {
     let dir = tempfile::tempdir().expect("a folder");
     let file = workload(&dir, r#"name = "set-nx-lua""#);
     let driver = harness::fencepost()
@@ -78,17 +72,13 @@ fn a_toxiproxy_that_is_killed_from_outside_is_named_and_the_run_is_unknown() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("fencepost runs");
-    // The kernel keeps 15 characters of a name.
-    let proxy = child_of(driver.id(), "toxiproxy-serve");
+    let child = child_of(driver.id(), name);
     wait(|| granted(&dir.path().join("results/lost")));
-    let killed = Command::new("kill").args(["-9", &proxy]).status();
+    let killed = Command::new("kill").args(["-9", &child]).status();
     assert!(killed.expect("kill runs").success());
     let out = driver.wait_with_output().expect("it ends");
-    let text = String::from_utf8_lossy(&out.stdout);
-    let said = String::from_utf8_lossy(&out.stderr);
-    let lost = "Toxiproxy gave no answer when the faults had ended";
-    assert!(text.contains(lost), "{text}\n{said}");
-    assert_eq!(out.status.code(), Some(2), "{text}\n{said}");
+    let words = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (out.status.code(), words(&out.stdout), words(&out.stderr))
 }
 
 /// Says that some run below `results` is well inside its load: a client was granted the lock.

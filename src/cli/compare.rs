@@ -5,10 +5,9 @@
 use super::exit::Exit;
 use super::stopped::{self, on_runtime, stopped};
 use super::suite::{Where, minutes};
-use super::{say, signals::Signals};
+use super::{say, start::start};
 use crate::campaign::compare::{System, compare, episodes_within};
 use crate::campaign::{self, Setting, Stop};
-use crate::cluster::{self, Backend};
 use crate::plan::{self, Overrides, Plan, duration};
 use crate::report::compare::{self, Comparison, Exposure};
 use crate::report::progress::{Mode, Progress};
@@ -290,18 +289,10 @@ fn rule(args: &Args, systems: &[System]) -> (u64, String) {
 }
 
 async fn run(args: &Args, systems: &[System], exposure: Exposure, notes: &[String]) -> Exit {
-    let (mut signals, choice) = match (Signals::listen(), Backend::parse(&args.place.backend)) {
-        (Ok(signals), Ok(choice)) => (signals, choice),
-        (Err(error), _) => {
-            say::error(&error, None);
-            return Exit::Defect;
-        }
-        (_, Err(error)) => {
-            say::error(&error, None);
-            return Exit::Usage;
-        }
+    let (mut signals, backend, why) = match start(&args.place.backend).await {
+        Ok(started) => started,
+        Err(exit) => return exit,
     };
-    let (backend, why) = cluster::resolve(choice).await;
     let (episodes, rule) = rule(args, systems);
     let seed = systems[0].plan.seed;
     let round: Duration = systems

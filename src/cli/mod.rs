@@ -17,6 +17,7 @@ mod run;
 mod say;
 mod schema;
 mod signals;
+mod start;
 mod stopped;
 mod suite;
 

@@ -3,9 +3,9 @@
 //! Owns the order load → resolve backend → runs → report. Which error is which exit code stands in `stopped`.
 use super::exit::{Exit, UnknownIs};
 use super::stopped::{self, on_runtime, stopped};
-use super::{say, signals::Signals};
+use super::{say, start::start};
 use crate::campaign::{Flow, Job, Setting, Stop, series};
-use crate::cluster::{self, Backend};
+use crate::cluster::Backend;
 use crate::plan::{self, Overrides, Plan};
 use crate::report::progress::{Mode, Progress};
 use crate::report::{self, Summary};
@@ -98,18 +98,10 @@ pub(super) fn draw_seed() -> u64 {
 }
 
 async fn all(args: &Args, plans: Vec<Plan>) -> Exit {
-    let (mut signals, choice) = match (Signals::listen(), Backend::parse(&args.backend)) {
-        (Ok(signals), Ok(choice)) => (signals, choice),
-        (Err(error), _) => {
-            say::error(&error, None);
-            return Exit::Defect;
-        }
-        (_, Err(error)) => {
-            say::error(&error, None);
-            return Exit::Usage;
-        }
+    let (mut signals, backend, why) = match start(&args.backend).await {
+        Ok(started) => started,
+        Err(exit) => return exit,
     };
-    let (backend, why) = cluster::resolve(choice).await;
     announce(args, &plans, backend, &why);
     let name = plans.first().map_or_else(String::new, |p| p.name.clone());
     let progress = Progress::new(Mode::detect(args.json));

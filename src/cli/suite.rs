@@ -4,10 +4,9 @@
 //! `report`'s.
 use super::exit::{Exit, UnknownIs};
 use super::stopped::{self, on_runtime, stopped};
-use super::{say, signals::Signals};
+use super::{say, start::start};
 use crate::campaign::folder::{self, FolderError, Found};
 use crate::campaign::{self, Flow, Job, Setting, Shard, Stop, series};
-use crate::cluster::{self, Backend};
 use crate::plan::{self, Overrides, Plan};
 use crate::report::progress::{Mode, Progress};
 use crate::report::suite::{self, NotRun, Run, Suite};
@@ -207,18 +206,10 @@ fn dry(args: &Args, jobs: &[Job], shard: Shard) -> Exit {
 }
 
 async fn run(args: &Args, jobs: &[Job], shard: Shard) -> Exit {
-    let (mut signals, choice) = match (Signals::listen(), Backend::parse(&args.place.backend)) {
-        (Ok(signals), Ok(choice)) => (signals, choice),
-        (Err(error), _) => {
-            say::error(&error, None);
-            return Exit::Defect;
-        }
-        (_, Err(error)) => {
-            say::error(&error, None);
-            return Exit::Usage;
-        }
+    let (mut signals, backend, why) = match start(&args.place.backend).await {
+        Ok(started) => started,
+        Err(exit) => return exit,
     };
-    let (backend, why) = cluster::resolve(choice).await;
     say::word(&format!("{}; {why}", size(args, jobs, shard)));
     let progress = Progress::new(Mode::detect(args.json));
     let mut made = Made::new(args, jobs, shard, &progress);

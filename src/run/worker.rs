@@ -105,24 +105,7 @@ impl Worker {
                     owner,
                     validity_ms,
                     token,
-                }) => {
-                    let value = Value {
-                        owner: owner.as_deref().map(Into::into),
-                        validity_ms,
-                        token,
-                        ..Value::default()
-                    };
-                    self.complete(
-                        EventType::Ok,
-                        Completion {
-                            f: "acquire",
-                            value,
-                        },
-                        None,
-                    )
-                    .await;
-                    return Some(Grant { token });
-                }
+                }) => return Some(self.granted(owner, validity_ms, token).await),
                 Ok(_) => {
                     self.failed(
                         "acquire",
@@ -444,6 +427,25 @@ impl Worker {
             .logical
             .borrow_mut()
             .insert(self.number, self.process);
+    }
+
+    /// Records a grant.
+    async fn granted(
+        &self,
+        owner: Option<String>,
+        validity_ms: Option<f64>,
+        token: Option<u64>,
+    ) -> Grant {
+        let value = Value {
+            owner: owner.map(Into::into),
+            validity_ms,
+            token,
+            ..Value::default()
+        };
+        let f = "acquire";
+        let done = Completion { f, value };
+        self.complete(EventType::Ok, done, None).await;
+        Grant { token }
     }
 
     async fn invoke(&self, f: &str, value: Value<'_>) {

@@ -65,20 +65,9 @@ impl Actor {
                 validity_ms,
                 token,
             }) => {
-                let value = Value {
-                    owner: owner.as_deref().map(Into::into),
-                    validity_ms,
-                    token,
-                    ..Value::default()
-                };
-                let done = Completion {
-                    f: "acquire",
-                    value,
-                };
-                self.worker.complete(EventType::Ok, done, None).await;
+                self.grant = self.worker.granted(owner, validity_ms, token).await;
                 let shared = &self.worker.shared;
                 shared.grants.set(shared.grants.get() + 1);
-                self.grant = Grant { token };
                 ("ok", String::new())
             }
             Ok(_) => {
