@@ -22,6 +22,7 @@ IMAGES=(
     "fencepost/redis:7|redis7|bookworm"
     "fencepost/redis:8|redis8|trixie"
     "fencepost/valkey:8|valkey8|trixie"
+    "fencepost/etcd:3.4|etcd|bookworm"
     "fencepost/toxiproxy:2.12|toxiproxy|-"
 )
 

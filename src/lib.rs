@@ -11,7 +11,8 @@
 //! | [`plan`] | the workload file, its errors, the resolved plan |
 //! | [`lock`] | the built-in locks, right and wrong, against one seam |
 //! | [`client`] | the client protocol, served and spoken; process supervision |
-//! | [`resp`] | one pipelined connection to one server
+//! | [`resp`] | one pipelined connection to one server |
+//! | [`etcd`] | requests to one member of an etcd cluster |
 //! | [`cluster`] | nodes and topologies on Docker or local processes, Toxiproxy in front of each link |
 //! | [`observe`] | server-side evidence; the hiccup meter |
 //! | [`fault`] | each fault: inject, prove that it bit, heal, prove that it healed |
@@ -23,6 +24,7 @@ pub mod campaign;
 pub mod cli;
 pub mod client;
 pub mod cluster;
+pub mod etcd;
 pub mod fault;
 pub mod lock;
 pub mod observe;

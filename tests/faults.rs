@@ -69,7 +69,8 @@ const SAMPLES: &[(&str, &str)] = &[
 
 /// Kinds that need more than a moment here: `packet-loss` is below, crippled too. `failover` needs Sentinels
 /// (tests/sentinel.rs) and `message` a message (workloads/message-lost-reply.toml): neither is crippled in a test yet.
-const ELSEWHERE: &[&str] = &["packet-loss", "failover", "message"];
+/// `leader-change` needs etcd: tests/etcd.rs, crippled too.
+const ELSEWHERE: &[&str] = &["packet-loss", "failover", "leader-change", "message"];
 
 /// Time between two faults, so that none disturbs another's proof.
 const APART_MS: usize = 700;

@@ -203,6 +203,12 @@ fn expired_cause(f: &Facts, victim: u32, loss: Loss, service: Cause) -> Cause {
         return service;
     }
     let extensions = f.extensions_of(victim);
+    if f.model().silent_renewals && !extensions.is_empty() {
+        return Cause {
+            blame: Blame::Unknown,
+            ..service
+        };
+    }
     let mut confirmed = extensions.iter().filter(|e| e.ended == Ended::Ok);
     if confirmed.any(|e| appliers(f, e) < f.model().quorum as usize) {
         let why = Why::NotExtended { section: victim };

@@ -60,6 +60,8 @@ pub struct Model {
     pub bypass_max: Option<u64>,
     /// An observer was there: server-side events are complete but for what it says it missed.
     pub observed: bool,
+    /// The servers show no event when a lease is renewed, so that nothing follows from its absence.
+    pub silent_renewals: bool,
     /// Ask for coverage: faults bit and healed, the lock was contended, each kind of operation succeeded.
     pub coverage: bool,
     /// Granularity of a session's keep-alive, in ms (0 where there is none).
@@ -122,6 +124,7 @@ impl Default for Model {
             load_max: None,
             bypass_max: None,
             observed: false,
+            silent_renewals: false,
             coverage: false,
             grain_ms: 0,
             kind: LockKind::Mutex,

@@ -203,6 +203,10 @@ fn fault_line(fault: FaultKind, routes: &Routes) -> FaultLine {
             signal("SIGKILL to the server"),
         ),
         FaultKind::Failover => (by("SENTINEL FAILOVER"), by("SENTINEL FAILOVER")),
+        FaultKind::LeaderChange => (
+            by("MoveLeader at etcd's leader"),
+            Route::Not("topology `etcd` runs on Docker only".into()),
+        ),
         FaultKind::Partition
         | FaultKind::Latency
         | FaultKind::QuorumThin

@@ -5,7 +5,7 @@
 use super::env::{Shared, WorkerEnv};
 use super::errors::{Op, definite, server_code};
 use super::route::Route;
-use super::serve::{Granted, Info, Refusal, UserLock, spawned};
+use super::serve::{Granted, Info, Notifier, Refusal, UserLock, spawned};
 use super::wire::About;
 use crate::lock::{
     CallError, Cut, Env, Held, Lock, LockError, Settings, build, lock_info, owner_value,
@@ -30,6 +30,8 @@ struct Open {
     prefix: String,
     shared: Rc<Shared>,
     workers: RefCell<HashMap<u32, Worker>>,
+    /// Set where the lock lives in a session, whose loss is told.
+    session: Option<Notifier>,
 }
 
 struct Worker {
@@ -139,11 +141,13 @@ impl UserLock for Builtin {
             return Err(Refusal::new("unsupported").because(why));
         }
         let nodes = if control { Vec::new() } else { init.nodes };
+        let etcd = name == "etcd";
         let open = Open {
             lock,
             prefix: init.prefix,
-            shared: Rc::new(Shared::new(nodes, node_timeout, per_worker, route)),
+            shared: Rc::new(Shared::new(nodes, node_timeout, per_worker, route, etcd)),
             workers: RefCell::default(),
+            session: etcd.then_some(info.notifier),
         };
         let workers = init.workers.clamp(1, 4096);
         let envs: Vec<WorkerEnv> = (0..workers).map(|w| open.env(w)).collect();
@@ -158,7 +162,7 @@ impl UserLock for Builtin {
         Ok(About {
             library: format!("fencepost/{name}"),
             version: env!("CARGO_PKG_VERSION").into(),
-            driver: Some("fencepost's own connection; parser of redis-rs".into()),
+            driver: Some(driver(etcd).into()),
             retries: Some(0),
             ..About::default()
         })
@@ -233,11 +237,14 @@ impl UserLock for Builtin {
             until: record.until,
         };
         let env = open.env(worker);
-        let validity = open
-            .lock
-            .extend(&env, &open.name(key), held, ttl)
-            .await
-            .map_err(|error| refusal(&error))?;
+        let extended = open.lock.extend(&env, &open.name(key), held, ttl).await;
+        if matches!(extended, Err(LockError::NotOwner))
+            && let Some(session) = &open.session
+        {
+            session.lost(worker, key);
+            open.forget(worker, key);
+        }
+        let validity = extended.map_err(|error| refusal(&error))?;
         // Released or acquired anew in the meantime: then there is nothing to write down.
         if open
             .record(worker, key)
@@ -255,6 +262,14 @@ impl UserLock for Builtin {
         Ok(open
             .record(worker, key)
             .is_some_and(|r| r.sure && r.until.is_none_or(|until| now < until)))
+    }
+}
+
+fn driver(etcd: bool) -> &'static str {
+    if etcd {
+        "fencepost's own connection to etcd's JSON gateway"
+    } else {
+        "fencepost's own connection; parser of redis-rs"
     }
 }
 

@@ -1,7 +1,9 @@
 //! The locks' seam on tokio's clock and real connections.
 //!
 //! Owns [`WorkerEnv`], one a worker. Must not know any lock. Commands go to `resp`.
+use super::members;
 use super::route::Route;
+use crate::etcd::Member;
 use crate::lock::{CallError, Cmd, Cut, Env, Reply, Script, ScriptId, ms};
 use crate::resp::{Break, Resp, RespError};
 use futures_util::future::{Either, LocalBoxFuture};
@@ -30,19 +32,28 @@ pub(super) struct Shared {
     pub(super) route: Option<Route>,
     start: Instant,
     random: RefCell<Xoshiro256PlusPlus>,
+    /// Set where the servers are members of an etcd cluster.
+    members: Option<Vec<Member>>,
     /// SHA-1 of each script, as a server computed it.
     hashes: [OnceCell<String>; ScriptId::ALL.len()],
 }
 
 impl Shared {
-    /// Connections are made at first use; `per_worker`: one a worker and node, else one a node.
+    /// Connections are made at first use; `per_worker`: one a worker and node, else one a node; `etcd`: to members of an
+    /// etcd cluster.
     pub(super) fn new(
         nodes: Vec<SocketAddr>,
         connect_limit: Duration,
         per_worker: bool,
         route: Option<Route>,
+        etcd: bool,
     ) -> Self {
+        let members = || {
+            let each = nodes.iter().map(|at| Member::new(*at, connect_limit));
+            each.collect()
+        };
         let mut shared = Self {
+            members: etcd.then(members),
             nodes,
             connect_limit,
             links: None,
@@ -80,6 +91,11 @@ impl WorkerEnv {
     /// Make every connection and load every script, so that neither costs the first operation. Nodes that do not answer
     /// within `limit` are left for later.
     pub(super) async fn warm_up(&self, limit: Duration) {
+        if let Some(members) = &self.shared.members {
+            let looks = members.iter().map(Member::status);
+            let _ = tokio::time::timeout(limit, futures_util::future::join_all(looks)).await;
+            return;
+        }
         let calls = self.links.iter().map(|link| async move {
             for id in ScriptId::ALL {
                 let mut load = redis::cmd("SCRIPT");
@@ -207,7 +223,11 @@ impl Env for WorkerEnv {
                 c.arg(replicas).arg(ms(timeout));
                 c
             }
-            Cmd::Run(script) => return Either::Left(self.run(node, script)),
+            Cmd::Run(script) => return Either::Left(Either::Left(self.run(node, script))),
+            Cmd::Kv(kv) => {
+                let member = self.shared.members.as_ref().and_then(|m| m.get(node));
+                return Either::Left(Either::Right(members::ask(member, kv)));
+            }
         };
         let answer = self.links[node].call(&packed);
         Either::Right(async move { reply(answer.await) })
@@ -220,6 +240,9 @@ impl Env for WorkerEnv {
     fn nodes(&self) -> usize {
         if self.shared.route.is_some() {
             return 1;
+        }
+        if let Some(members) = &self.shared.members {
+            return members.len();
         }
         self.links.len()
     }
@@ -247,7 +270,7 @@ fn reply(answer: Result<Value, RespError>) -> Result<Reply, CallError> {
     }
 }
 
-fn cut(why: Break) -> Cut {
+pub(super) fn cut(why: Break) -> Cut {
     match why {
         Break::Refused => Cut::Refused,
         Break::Reset => Cut::Reset,

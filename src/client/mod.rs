@@ -11,6 +11,7 @@
 //! | `stdio` | the client's standard input and output without blocking |
 //! | [`builtin`] | the built-in locks as a client: the hidden command `fencepost client` |
 //! | `env` | the locks' seam on tokio and real connections |
+//! | `members` | its requests to etcd |
 //! | [`process`] | the harness's side: a client process, asked and supervised |
 //! | `supervise` | its pipes, its standard error and its end |
 //! | `signals` | stop, continue, kill, and what /proc says |
@@ -19,6 +20,7 @@ pub mod builtin;
 pub mod conformance;
 mod env;
 pub mod errors;
+mod members;
 pub mod process;
 mod route;
 pub mod serve;

@@ -103,6 +103,9 @@ pub enum ClusterError {
     /// The preload shim cannot be built.
     #[error("the preload shim, which clock faults and power loss need, cannot be built: {0}")]
     Shim(String),
+    /// Servers of this topology run in containers only.
+    #[error("topology `{0}` runs on Docker only")]
+    DockerOnly(&'static str),
     /// A signal could not be sent.
     #[error("{node}: {signal} cannot be sent: {why}")]
     Signal {
@@ -147,6 +150,7 @@ impl ClusterError {
                 | Self::Disk { .. }
                 | Self::NoNamespace { .. }
                 | Self::Shim(_)
+                | Self::DockerOnly(_)
         )
     }
 
@@ -177,6 +181,10 @@ impl ClusterError {
             Self::NoNamespace { .. } => Some(
                 "`packet-loss` needs --backend docker with an engine on this host, and root; `latency` and \
                  `partition` go through Toxiproxy and work anywhere"
+                    .to_owned(),
+            ),
+            Self::DockerOnly(_) => Some(
+                "its servers need a network each; run `make setup` for an engine, and use `--backend docker`"
                     .to_owned(),
             ),
             Self::NotReady { .. } | Self::Link { .. } => {

@@ -2,9 +2,9 @@
 //!
 //! Owns spawning, signalling and reaping. Must not know Toxiproxy's API or clients. Servers listen on 127.0.0.1 only.
 use super::error::ClusterError;
-use super::sentinel::Layout;
-use super::{NodeState, Phase, READY, Spec, probe, server_flags, shim, tools};
-use crate::plan::{Persistence, RestartData};
+use super::layout::Layout;
+use super::{NodeState, Phase, READY, Spec, probe, sentinel, server_flags, shim, tools};
+use crate::plan::{ClusterPlan, Persistence, RestartData};
 use crate::reaper::{Reaper, procs};
 use futures_util::future::try_join_all;
 use nix::sys::signal::{Signal, killpg};
@@ -68,7 +68,7 @@ impl Local {
         reaper.watch_program(&program);
         let persistence = spec.plan.persistence;
         let nodes = try_join_all((0..count).map(|n| {
-            let own = layout.map_or_else(Vec::new, |l| l.node_flags(n));
+            let own = layout.map_or_else(Vec::new, |l| sentinel::node_flags(&spec.plan, l, n));
             let program = &argv;
             let argv = move |port: u16, _: &Path| Ok(node_argv(program, port, persistence, &own));
             Node::start(format!("n{}", n + 1), dir, argv, persistence, reaper)
@@ -86,12 +86,16 @@ impl Local {
     }
 
     /// Start the Sentinels; the links of servers to each other must be there.
-    pub(super) async fn start_sentinels(&mut self, layout: &Layout) -> Result<(), ClusterError> {
+    pub(super) async fn start_sentinels(
+        &mut self,
+        plan: &ClusterPlan,
+        layout: &Layout,
+    ) -> Result<(), ClusterError> {
         let this = &*self;
         let each = (layout.nodes()..layout.servers()).map(|server| {
             let argv = move |port: u16, folder: &Path| {
                 let file = folder.join("sentinel.conf");
-                let text = layout.sentinel_file(server, port, "127.0.0.1");
+                let text = sentinel::sentinel_file(plan, layout, server, (port, "127.0.0.1"));
                 std::fs::write(&file, text).map_err(ClusterError::disk(&file))?;
                 let own = [file.to_string_lossy().into_owned(), "--sentinel".to_owned()];
                 Ok(this.argv.iter().cloned().chain(own).collect())

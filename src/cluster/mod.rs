@@ -17,13 +17,19 @@
 //! | [`docker`] | servers as containers in a network of their own |
 //! | [`toxiproxy`] | the one file that talks to Toxiproxy |
 //! | [`toxic`] | toxics and Toxiproxy's errors, as types |
-//! | `sentinel` | a primary, replicas and Sentinels: settings, addresses, links |
+//! | `connect` | the links, made once servers run, and servers that find each other |
+//! | `layout` | servers that talk to each other: addresses, links |
+//! | `sentinel` | a primary, replicas and Sentinels: settings |
+//! | `etcd` | members of an etcd cluster: settings |
 //! | [`shim`] | clocks and syncs of processes, by a preloaded library |
 //! | [`probe`] | PING and INFO, the proof of readiness |
 //! | [`tools`] | programs and ports of this machine |
 //! | [`error`] | [`ClusterError`] |
+mod connect;
 mod docker;
 pub mod error;
+mod etcd;
+mod layout;
 mod local;
 pub mod probe;
 mod sentinel;
@@ -41,10 +47,9 @@ pub use toxiproxy::Toxiproxy;
 use crate::plan::{ClusterPlan, Persistence, RestartData, Topology};
 use crate::reaper::{Reaper, engine};
 use docker::Docker;
-use futures_util::future::try_join_all;
+use layout::Layout;
 use local::Local;
 use nix::sys::signal::Signal;
-use sentinel::Layout;
 use shim::Shim;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -137,6 +142,15 @@ pub enum Phase {
     Dead,
 }
 
+/// What servers speak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Speaks {
+    /// Redis' protocol.
+    Resp,
+    /// etcd's v3 API.
+    Etcd,
+}
+
 /// A network namespace of a node's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Namespace {
@@ -155,6 +169,7 @@ enum Servers {
 pub struct Cluster {
     servers: Servers,
     nodes: usize,
+    speaks: Speaks,
     layout: Option<Layout>,
     /// Listeners by source and server; none where it cannot be reached from here.
     links: BTreeMap<(String, usize), Option<SocketAddr>>,
@@ -174,10 +189,12 @@ impl Cluster {
             Topology::Single => 1,
             Topology::Independent => spec.plan.nodes.max(1) as usize,
             Topology::Sentinel => spec.plan.nodes.max(2) as usize,
+            Topology::Etcd => spec.plan.nodes.max(1) as usize,
         };
-        let layout = match spec.plan.topology {
-            Topology::Sentinel => Some(Layout::new(&spec.plan, spec.backend, tools::free_port)?),
-            Topology::Single | Topology::Independent => None,
+        let layout = Layout::new(&spec.plan, spec.backend, tools::free_port)?;
+        let speaks = match spec.plan.topology {
+            Topology::Etcd => Speaks::Etcd,
+            Topology::Single | Topology::Independent | Topology::Sentinel => Speaks::Resp,
         };
         let count = if spec.plan.shim { nodes } else { 0 };
         let shims: Vec<Shim> = (0..count)
@@ -201,13 +218,14 @@ impl Cluster {
         let mut cluster = Self {
             servers,
             nodes,
+            speaks,
             layout,
             links: BTreeMap::new(),
             shims,
             toxiproxy,
             versions: BTreeMap::new(),
         };
-        let mut made = cluster.connect_servers().await;
+        let mut made = cluster.connect_servers(&spec.plan).await;
         if made.is_ok() {
             made = cluster.connect_links(&spec.clients).await;
         }
@@ -218,104 +236,6 @@ impl Cluster {
                 Err(e)
             }
         }
-    }
-
-    /// Where servers talk to each other: their links, then the Sentinels, until all have found each other.
-    async fn connect_servers(&mut self) -> Result<(), ClusterError> {
-        let Some(layout) = self.layout.clone() else {
-            return Ok(());
-        };
-        // The Sentinels' own links are made once these run: where they listen is not known before.
-        for (from, to) in layout
-            .links()
-            .into_iter()
-            .filter(|(_, to)| *to < layout.nodes())
-        {
-            self.connect_server(&layout, from, to).await?;
-        }
-        let direct = |s: std::ops::Range<usize>| s.map(|n| self.direct(n)).collect::<Vec<_>>();
-        let apart = |node: &str, why| ClusterError::NotReady {
-            node: node.to_owned(),
-            waited: READY,
-            why,
-            log: String::new(),
-        };
-        let replicas = direct(1..layout.nodes());
-        let follow = sentinel::replicas_follow(&replicas).await;
-        follow.map_err(|why| apart("a replica", why))?;
-        match &mut self.servers {
-            Servers::Local(l) => l.start_sentinels(&layout).await?,
-            Servers::Docker(d) => d.start_sentinels(&layout).await?,
-        }
-        for (from, to) in layout
-            .links()
-            .into_iter()
-            .filter(|(_, to)| *to >= layout.nodes())
-        {
-            self.connect_server(&layout, from, to).await?;
-        }
-        let sentinels: Vec<SocketAddr> = (layout.nodes()..layout.servers())
-            .map(|s| self.direct(s))
-            .collect();
-        let agree = sentinel::sentinels_agree(&sentinels, layout.nodes() - 1).await;
-        agree.map_err(|why| apart("a Sentinel", why))
-    }
-
-    async fn connect_server(
-        &mut self,
-        layout: &Layout,
-        from: String,
-        to: usize,
-    ) -> Result<(), ClusterError> {
-        let name = self.proxy_name(&from, to);
-        let port = layout.port(to);
-        let source = (0..layout.servers()).find(|s| layout.name(*s) == from);
-        let (listen, upstream) = match &self.servers {
-            Servers::Local(l) => (format!("127.0.0.1:{port}"), l.direct(to).to_string()),
-            Servers::Docker(d) => d.server_endpoints(source.unwrap_or(0), &layout.name(to), port),
-        };
-        let bound = self.toxiproxy.create(&name, &listen, &upstream).await?;
-        let address = match &self.servers {
-            Servers::Local(_) => Some(bound),
-            Servers::Docker(d) => d.server_link(source.unwrap_or(0), port),
-        };
-        self.links.insert((from, to), address);
-        Ok(())
-    }
-
-    async fn connect_links(&mut self, clients: &[String]) -> Result<(), ClusterError> {
-        let servers = self.server_count();
-        for (c, client) in clients.iter().enumerate() {
-            for node in 0..servers {
-                let (listen, upstream) = self.servers.endpoints(c * servers + node, node)?;
-                let name = self.proxy_name(client, node);
-                let bound = self.toxiproxy.create(&name, &listen, &upstream).await?;
-                let address = self.servers.reachable(bound)?;
-                self.links.insert((client.clone(), node), Some(address));
-            }
-        }
-        let pings = self
-            .links
-            .iter()
-            .filter_map(|((client, node), address)| {
-                Some((self.proxy_name(client, *node), (*address)?))
-            })
-            .map(|(link, address)| async move {
-                let pong = probe::until_pong(address, Duration::from_secs(5), || None).await;
-                pong.map_err(|why| ClusterError::Link {
-                    link,
-                    address: address.to_string(),
-                    why,
-                })
-            });
-        try_join_all(pings).await?;
-        self.versions = self.servers.versions();
-        if let Some(server) = probe::version(self.direct(0)).await {
-            self.versions.insert("server".to_owned(), server);
-        }
-        let toxiproxy = self.toxiproxy.version().await?;
-        self.versions.insert("toxiproxy".to_owned(), toxiproxy);
-        Ok(())
     }
 
     /// Number of nodes.
@@ -330,12 +250,17 @@ impl Cluster {
 
     /// `n1` for node 0; the Sentinels behind the nodes are `s1` …
     pub fn node_name(&self, node: usize) -> String {
-        sentinel::name(self.nodes, node)
+        layout::name(self.nodes, node)
+    }
+
+    /// What the nodes speak.
+    pub fn speaks(&self) -> Speaks {
+        self.speaks
     }
 
     /// There are Sentinels, and so a primary that may change.
     pub fn has_sentinels(&self) -> bool {
-        self.layout.is_some()
+        self.layout.as_ref().is_some_and(Layout::has_sentinels)
     }
 
     /// The address under which servers know a server and which Sentinels tell clients, such as `toxi:7001`; none
@@ -474,7 +399,7 @@ impl Cluster {
         }
     }
 
-    /// Start a killed node again. Returns once it answers PING directly. Toxiproxy finds it at the same upstream.
+    /// Start a killed node again. Returns once it answers PING directly (a member of etcd: once it listens to others). Toxiproxy finds it at the same upstream.
     ///
     /// # Errors
     /// [`ClusterError::State`] when it does not die, [`ClusterError::DataLeft`] when its data could not be dropped,

@@ -41,9 +41,7 @@ impl Latency {
     async fn round_trip(&self, world: &World, link: &Link) -> Result<Duration, String> {
         let deadline = (self.added + self.jitter) * 2 + probe::ANSWER;
         let addr = probe::address(world, link)?;
-        probe::command(addr, "PING", deadline)
-            .await
-            .map(|(_, took)| took)
+        probe::ping(world, addr, deadline).await
     }
 }
 

@@ -13,8 +13,10 @@ mod client_pause;
 mod cripple;
 mod failover;
 mod latency;
+mod leader_change;
 mod limit_data;
 mod links;
+mod members;
 mod message;
 mod nemesis;
 mod node_clock;
@@ -158,6 +160,9 @@ async fn resolve(
         FaultKind::Failover => {
             Box::new(failover::Failover::new(replication::primary(world).await?))
         }
+        FaultKind::LeaderChange => Box::new(leader_change::LeaderChange::new(
+            members::leader(world).await?,
+        )),
         FaultKind::ResourceDelay => Box::new(resource_delay::ResourceDelay::new(
             plan,
             target::client(plan, hold, world)?,

@@ -106,6 +106,7 @@ fn instant(kind: FaultKind) -> bool {
         | FaultKind::ResourceDelay => true,
         FaultKind::NodePause
         | FaultKind::Failover
+        | FaultKind::LeaderChange
         | FaultKind::NodeKill
         | FaultKind::NodeRestart
         | FaultKind::Partition

@@ -2,8 +2,8 @@
 //! socket and is executed when it resumes, with full TTLs counted from then.
 //!
 //! Proof: the server does not answer on a direct connection and its process is stopped; it answers again.
-use super::{Fault, Proof, World, probe, replication};
-use crate::cluster::Phase;
+use super::{Fault, Proof, World, members, probe, replication};
+use crate::cluster::{Phase, Speaks};
 use crate::plan::FaultPlan;
 use async_trait::async_trait;
 use std::time::Duration;
@@ -54,7 +54,7 @@ impl Fault for NodePause {
                 }
             })
             .await?;
-            if probe::command(world.cluster.direct(*node), "PING", probe::ANSWER)
+            if probe::ping(world, world.cluster.direct(*node), probe::ANSWER)
                 .await
                 .is_ok()
             {
@@ -82,8 +82,13 @@ impl Fault for NodePause {
     }
 }
 
-/// Where there are replicas, a node that comes back may find another primary in its place.
+/// Where there are replicas, a node that comes back may find another primary in its place; where there are members of
+/// etcd, another leader.
 pub(super) async fn one_primary(world: &World, proof: String, after: Duration) -> Proof {
+    if world.cluster.speaks() == Speaks::Etcd {
+        let settled = members::settle(world).await?;
+        return Ok(format!("{proof}; {settled}"));
+    }
     if !world.cluster.has_sentinels() {
         return Ok(proof);
     }
@@ -93,11 +98,15 @@ pub(super) async fn one_primary(world: &World, proof: String, after: Duration) -
 
 /// Waits until each node answers on a direct connection.
 pub(super) async fn answers_directly(world: &World, nodes: &[usize]) -> Proof {
+    let patience = match world.cluster.speaks() {
+        Speaks::Resp => probe::PATIENCE,
+        // It serves no client before it has joined the others, which may have to elect a leader first.
+        Speaks::Etcd => Duration::from_secs(20),
+    };
     let mut proofs = Vec::new();
     for node in nodes {
-        let ask =
-            || async { probe::command(world.cluster.direct(*node), "PING", probe::ANSWER).await };
-        let (_, took) = probe::retry(ask).await?;
+        let ask = || async { probe::ping(world, world.cluster.direct(*node), probe::ANSWER).await };
+        let took = probe::retry_for(patience, ask).await?;
         proofs.push(format!(
             "{} answers in {:.1} ms",
             world.cluster.node_name(*node),

@@ -37,8 +37,8 @@ impl Fault for NodeRestart {
     async fn prepare(&mut self, world: &World) -> Result<(), String> {
         for node in &self.nodes {
             self.before.push(probe::run_id(world, *node).await?);
-            let set = format!("SET {CANARY} 1 PX 60000");
-            probe::command(world.cluster.direct(*node), &set, probe::ANSWER).await?;
+            let direct = world.cluster.direct(*node);
+            probe::set(world, direct, CANARY, Duration::from_secs(60)).await?;
         }
         Ok(())
     }
@@ -67,14 +67,12 @@ impl Fault for NodeRestart {
         let mut proofs = Vec::new();
         for (node, before) in self.nodes.iter().zip(&self.before) {
             let name = world.cluster.node_name(*node);
+            super::node_pause::answers_directly(world, &[*node]).await?;
             let now = probe::retry(|| async { probe::run_id(world, *node).await }).await?;
             if now == *before {
                 return Err(format!("{name} still has the run id {before}"));
             }
-            let direct = world.cluster.direct(*node);
-            let (answer, _) =
-                probe::command(direct, &format!("EXISTS {CANARY}"), probe::ANSWER).await?;
-            let empty = answer == ":0";
+            let empty = !probe::exists(world, *node, CANARY).await?;
             if self.data == RestartData::Drop && !empty {
                 return Err(format!("{name} was restarted but kept its data"));
             }

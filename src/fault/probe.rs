@@ -1,9 +1,10 @@
 //! Probes: small real requests by which a fault is proved to bite or to be gone.
 //!
-//! Owns the words on the wire of a probe. Must not know which fault asks.
-use super::World;
+//! Owns the words on the wire of a probe, in what the servers speak. Must not know which fault asks.
 use super::target::Link;
-use crate::cluster::Phase;
+use super::{World, members};
+use crate::cluster::{Phase, Speaks};
+use crate::etcd::Member;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -45,6 +46,62 @@ pub(super) async fn command(
     }
 }
 
+/// The smallest request that a server answers by itself: PING; of etcd its version, on either of its ports.
+pub(super) async fn ping(
+    world: &World,
+    addr: SocketAddr,
+    deadline: Duration,
+) -> Result<Duration, String> {
+    match world.cluster.speaks() {
+        Speaks::Resp => command(addr, "PING", deadline).await.map(|(_, took)| took),
+        Speaks::Etcd => {
+            let version = async |m: &Member| m.version().await;
+            members::ask(addr, deadline, version)
+                .await
+                .map(|(_, took)| took)
+        }
+    }
+}
+
+/// Writes a key that nobody else uses; a Redis forgets it by itself.
+pub(super) async fn set(
+    world: &World,
+    addr: SocketAddr,
+    key: &str,
+    life: Duration,
+) -> Result<Duration, String> {
+    match world.cluster.speaks() {
+        Speaks::Resp => {
+            let set = format!("SET {key} 1 PX {}", life.as_millis());
+            command(addr, &set, ANSWER).await.map(|(_, took)| took)
+        }
+        Speaks::Etcd => {
+            let put = async |m: &Member| m.put(key, "1").await;
+            members::ask(addr, ANSWER, put).await.map(|(_, took)| took)
+        }
+    }
+}
+
+/// Whether a server has a key, asked directly; of etcd what this very member has.
+pub(super) async fn exists(world: &World, node: usize, key: &str) -> Result<bool, String> {
+    let addr = world.cluster.direct(node);
+    match world.cluster.speaks() {
+        Speaks::Resp => {
+            let (answer, _) = command(addr, &format!("EXISTS {key}"), ANSWER).await?;
+            match answer.as_str() {
+                ":1" => Ok(true),
+                ":0" => Ok(false),
+                other => Err(other.to_owned()),
+            }
+        }
+        Speaks::Etcd => {
+            let read = async |m: &Member| m.read(key, true).await;
+            let (entry, _) = members::ask(addr, ANSWER, read).await?;
+            Ok(entry.is_some())
+        }
+    }
+}
+
 /// What became of a probe that was sent through a link.
 pub(super) struct Through {
     /// The answer's delay, or why none came.
@@ -61,31 +118,22 @@ pub(super) fn address(world: &World, link: &Link) -> Result<SocketAddr, String> 
     })
 }
 
-/// Sends a SET of a key of its own through a link and asks the node directly whether it arrived. A Sentinel, which
-/// takes no SET, is sent a PING, and whether that arrived is not known.
+/// Writes a key of its own through a link and asks the node directly whether it arrived. A Sentinel, which takes no SET,
+/// and a member of etcd as the others reach it, is sent a PING, and whether that arrived is not known.
 pub(super) async fn through(world: &World, link: &Link) -> Result<Through, String> {
     let key = format!("fencepost:probe:{}:{}", world.plan.seed, world.fresh());
     let addr = address(world, link)?;
-    if link.node >= world.cluster.node_count() {
-        let reply = command(addr, "PING", ANSWER).await.map(|(_, took)| took);
+    let inner = world.cluster.speaks() == Speaks::Etcd && !link.of_client();
+    if link.node >= world.cluster.node_count() || inner {
+        let reply = ping(world, addr, ANSWER).await;
         return Ok(Through {
             reply,
             arrived: false,
         });
     }
-    let reply = command(addr, &format!("SET {key} 1 PX 10000"), ANSWER)
-        .await
-        .map(|(_, took)| took);
-    let asked = command(
-        world.cluster.direct(link.node),
-        &format!("EXISTS {key}"),
-        ANSWER,
-    )
-    .await;
-    Ok(Through {
-        reply,
-        arrived: asked.is_ok_and(|(answer, _)| answer == ":1"),
-    })
+    let reply = set(world, addr, &key, Duration::from_secs(10)).await;
+    let arrived = exists(world, link.node, &key).await.unwrap_or(false);
+    Ok(Through { reply, arrived })
 }
 
 /// Waits until every link answers again; where its server is stopped or dead by another fault, that one ends first.
@@ -100,8 +148,7 @@ pub(super) async fn all_answer(world: &World, links: &[Link]) -> super::Proof {
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        let took =
-            retry(|| async { command(addr, "PING", ANSWER).await.map(|(_, took)| took) }).await?;
+        let took = retry(|| async { ping(world, addr, ANSWER).await }).await?;
         proofs.push(format!(
             "{} answers in {:.1} ms",
             name(world, link),
@@ -111,8 +158,13 @@ pub(super) async fn all_answer(world: &World, links: &[Link]) -> super::Proof {
     Ok(summary(&proofs))
 }
 
-/// The run id of a node, asked directly.
+/// The run id of a node, asked directly; of a member of etcd the time at which its process began.
 pub(super) async fn run_id(world: &World, node: usize) -> Result<String, String> {
+    if world.cluster.speaks() == Speaks::Etcd {
+        let began = async |m: &Member| m.began().await;
+        let at = world.cluster.direct(node);
+        return members::ask(at, ANSWER, began).await.map(|(id, _)| id);
+    }
     let (answer, _) = command(world.cluster.direct(node), "INFO server", ANSWER).await?;
     answer
         .lines()

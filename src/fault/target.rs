@@ -1,7 +1,8 @@
 //! From the words of a plan (`holder`, `quorum-edge`, `link:c1>*`) to clients, nodes and links.
 //!
 //! Owns the resolving of roles at the moment of injection. Must not know what is done to them.
-use super::{World, replication};
+use super::{World, members, replication};
+use crate::cluster::Speaks;
 use crate::plan::{Direction, FaultPlan, Target, is_server};
 use crate::run::board::Hold;
 use rand::seq::SliceRandom;
@@ -105,19 +106,35 @@ async fn servers(word: &str, world: &World) -> Result<Vec<usize>, String> {
             .ok_or_else(|| format!("there is no {word}"))
     };
     match word.split_once(':') {
-        Some(("replica", n)) => return numbered(replication::replicas(world).await?, n),
+        Some(("replica", n)) => return numbered(replicas(world).await?, n),
         Some(("sentinel", n)) => return numbered(replication::sentinels(world).collect(), n),
         _ => {}
     }
     match word {
-        "primary" => replication::primary(world).await.map(|p| vec![p]),
-        "replicas" => replication::replicas(world).await,
+        "primary" => primary(world).await.map(|p| vec![p]),
+        "replicas" => replicas(world).await,
         "sentinels" => Ok(replication::sentinels(world).collect()),
         "servers" => Ok((0..world.cluster.server_count()).collect()),
         name => (0..world.cluster.server_count())
             .find(|n| world.cluster.node_name(*n) == name)
             .map(|n| vec![n])
             .ok_or_else(|| format!("there is no server {name}")),
+    }
+}
+
+/// The node whose word counts: the primary, or the leader.
+async fn primary(world: &World) -> Result<usize, String> {
+    match world.cluster.speaks() {
+        Speaks::Resp => replication::primary(world).await,
+        Speaks::Etcd => members::leader(world).await,
+    }
+}
+
+/// All other nodes.
+async fn replicas(world: &World) -> Result<Vec<usize>, String> {
+    match world.cluster.speaks() {
+        Speaks::Resp => replication::replicas(world).await,
+        Speaks::Etcd => members::followers(world).await,
     }
 }
 

@@ -121,6 +121,21 @@ pub const LOCKS: &[LockInfo] = &[
         unsafe_on_purpose: true,
     },
     LockInfo {
+        name: "etcd",
+        about: "A key under a lease of its own on an etcd cluster: the lease is granted, the key created under it if it is \
+                not there (create revision 0), the validity is lease - elapsed - (1 % + 2 ms); extended by a keep-alive, \
+                released by ending the lease. A member that does not answer is passed over.",
+        holds_against: "The loss, hang or partition of a minority of the members, the leader among them, and its change; \
+                        restarts; a release that comes late, for a lease is only ever its own; a creation that is still on \
+                        its way when it is given up, for its lease is gone then.",
+        broken_by: "A holder that goes on past its lease, as every lease lock (`overrun`); the option `fencing` gives out \
+                    the key's create revision, which grows with every grant, so that the resource can refuse the late \
+                    one. Without a majority of the members nobody gets in. Leases are whole seconds.",
+        no_fencing: None,
+        nodes: "an etcd cluster, best of 3 or 5 members",
+        unsafe_on_purpose: false,
+    },
+    LockInfo {
         name: "perfect",
         about: "Control: the driver itself grants, to one worker at a time, until the release or until it saw the \
                 client die; the client only works.",

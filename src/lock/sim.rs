@@ -2,7 +2,7 @@
 //!
 //! Owns [`World`]. A message lives in the network and not in the future of the call that sent it, so that a call that
 //! timed out still has its effect, later. Time passes only when every future waits.
-use super::{CallError, Cmd, Cut, Env, Reply, Script};
+use super::{CallError, Cmd, Cut, Env, Kv, Reply, Script};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::{Future, poll_fn};
@@ -59,6 +59,61 @@ enum OwnedCmd {
         ttl: Duration,
     },
     Wait,
+    /// To a member of a cluster, whose state is that of node 0.
+    Grant {
+        lease: i64,
+        ttl: Duration,
+    },
+    Create {
+        key: String,
+        owner: String,
+        lease: i64,
+    },
+    Read {
+        key: String,
+    },
+    KeepAlive {
+        lease: i64,
+    },
+    Revoke {
+        lease: i64,
+    },
+}
+
+impl OwnedCmd {
+    /// Members answer from one state; other servers each from their own.
+    fn state(&self, node: usize) -> usize {
+        match self {
+            Self::Set { .. }
+            | Self::Get { .. }
+            | Self::Del { .. }
+            | Self::Expire { .. }
+            | Self::Wait => node,
+            Self::Grant { .. }
+            | Self::Create { .. }
+            | Self::Read { .. }
+            | Self::KeepAlive { .. }
+            | Self::Revoke { .. } => 0,
+        }
+    }
+}
+
+impl From<Kv<'_>> for OwnedCmd {
+    fn from(kv: Kv<'_>) -> Self {
+        match kv {
+            Kv::Grant { lease, ttl } => Self::Grant { lease, ttl },
+            Kv::Create { key, owner, lease } => Self::Create {
+                key: key.to_owned(),
+                owner: owner.to_owned(),
+                lease,
+            },
+            Kv::Read { key } => Self::Read {
+                key: key.to_owned(),
+            },
+            Kv::KeepAlive { lease } => Self::KeepAlive { lease },
+            Kv::Revoke { lease } => Self::Revoke { lease },
+        }
+    }
 }
 
 impl From<Cmd<'_>> for OwnedCmd {
@@ -88,6 +143,7 @@ impl From<Cmd<'_>> for OwnedCmd {
                 ttl,
             },
             Cmd::Wait { .. } => Self::Wait,
+            Cmd::Kv(kv) => Self::from(kv),
             Cmd::Run(Script::Grant {
                 key,
                 counter,
@@ -117,9 +173,50 @@ impl From<Cmd<'_>> for OwnedCmd {
 struct Table {
     keys: BTreeMap<String, (String, Option<Duration>)>,
     counters: BTreeMap<String, i64>,
+    /// Its length, its end, its key.
+    leases: BTreeMap<i64, (Duration, Duration, Option<String>)>,
+    revision: i64,
+    created: BTreeMap<String, i64>,
 }
 
 impl Table {
+    /// Leases that are over take their keys along.
+    fn expire(&mut self, now: Duration) {
+        let over = self.leases.iter().filter(|(_, l)| l.1 <= now);
+        let over: Vec<i64> = over.map(|(id, _)| *id).collect();
+        for lease in over {
+            self.revoke(lease);
+        }
+    }
+
+    fn revoke(&mut self, lease: i64) -> Reply {
+        let Some((_, _, key)) = self.leases.remove(&lease) else {
+            return Reply::Nil;
+        };
+        if let Some(key) = key {
+            self.keys.remove(&key);
+        }
+        Reply::Ok
+    }
+
+    fn create(&mut self, key: String, owner: String, lease: i64) -> Reply {
+        if let Some((value, _)) = self.keys.get(&key) {
+            let mine = *value == owner;
+            return match self.created.get(&key) {
+                Some(revision) if mine => Reply::Int(*revision),
+                _ => Reply::Nil,
+            };
+        }
+        let Some(held) = self.leases.get_mut(&lease) else {
+            return Reply::Nil;
+        };
+        held.2 = Some(key.clone());
+        self.revision += 1;
+        self.created.insert(key.clone(), self.revision);
+        self.keys.insert(key, (owner, None));
+        Reply::Int(self.revision)
+    }
+
     fn value(&mut self, key: &str, now: Duration) -> Option<&str> {
         if self
             .keys
@@ -132,7 +229,19 @@ impl Table {
     }
 
     fn run(&mut self, cmd: OwnedCmd, now: Duration) -> Reply {
+        self.expire(now);
         match cmd {
+            OwnedCmd::Grant { lease, ttl } => {
+                self.leases.entry(lease).or_insert((ttl, now + ttl, None));
+                Reply::Int(ttl.as_secs() as i64)
+            }
+            OwnedCmd::Create { key, owner, lease } => self.create(key, owner, lease),
+            OwnedCmd::Read { key } => self.run(OwnedCmd::Get { key }, now),
+            OwnedCmd::KeepAlive { lease } => self.leases.get_mut(&lease).map_or(Reply::Nil, |l| {
+                l.1 = now + l.0;
+                Reply::Int(l.0.as_secs() as i64)
+            }),
+            OwnedCmd::Revoke { lease } => self.revoke(lease),
             OwnedCmd::Set {
                 key,
                 value,
@@ -287,7 +396,8 @@ impl World {
         match event {
             Event::Arrive { node, cmd, slot } => {
                 let now = self.0.now.get();
-                let reply = self.0.tables.borrow_mut()[node].run(cmd, now);
+                let state = cmd.state(node);
+                let reply = self.0.tables.borrow_mut()[state].run(cmd, now);
                 if let Link::Takes(_, back) = self.0.links.borrow()[node] {
                     let answer = Ok(reply);
                     self.later(back, Event::Deliver { slot, answer });
@@ -333,6 +443,7 @@ impl Env for World {
         let text = format!("{cmd:?}");
         let kind = text
             .trim_start_matches("Run(")
+            .trim_start_matches("Kv(")
             .split(' ')
             .next()
             .unwrap_or_default();

@@ -29,11 +29,13 @@
 //!   question that was answered otherwise as `not_before`. A replica removes what its primary removed, so a `del` is
 //!   one only where the node said that it was primary before and after; elsewhere it is `removed`, which tells
 //!   nothing of whose command it was.
+//! * The members of an etcd cluster are followed as one node, by revisions: see `revisions`.
 //! * A server that is stopped (SIGSTOP) loses nothing: its events come when it goes on.
 mod conn;
 mod frame;
 mod held;
 mod hiccup;
+mod revisions;
 mod view;
 mod watch;
 
@@ -79,6 +81,10 @@ pub trait Nodes {
     fn roles(&self) -> bool {
         false
     }
+    /// The lease of locks, where the nodes are members of an etcd cluster.
+    fn etcd(&self) -> Option<Duration> {
+        None
+    }
 }
 
 /// Why observing could not begin.
@@ -93,11 +99,16 @@ pub enum ObserveError {
         #[source]
         source: ConnError,
     },
+    /// No quorum of etcd's members answered within [`START_DEADLINE`].
+    #[error("cannot observe the cluster")]
+    Cluster(#[from] crate::etcd::EtcdError),
 }
 
 /// The observer of all nodes. Lives in a `LocalSet`; ends with [`Observer::stop`] or when dropped.
 pub struct Observer {
     watchers: Vec<Watcher>,
+    /// In the place of watchers, where the nodes are members of an etcd cluster.
+    follower: Option<revisions::Follower>,
     clock: Clock,
     sink: Rc<dyn Sink>,
 }
@@ -125,6 +136,20 @@ impl Observer {
         clock: Clock,
         sink: Rc<dyn Sink>,
     ) -> Result<Self, ObserveError> {
+        if let Some(lease) = nodes.etcd() {
+            let addresses = move || -> Vec<SocketAddr> {
+                (0..nodes.count()).map(|n| nodes.direct(n)).collect()
+            };
+            let members: revisions::Addresses = Rc::new(addresses);
+            let out = (clock, sink.clone());
+            let start = revisions::Follower::start(members, prefix, lease, out, START_DEADLINE);
+            return Ok(Self {
+                watchers: Vec::new(),
+                follower: Some(start.await?),
+                clock,
+                sink,
+            });
+        }
         let until = tokio::time::Instant::now() + START_DEADLINE;
         let first =
             join_all((0..nodes.count()).map(|n| watch::connect_until(&*nodes, n, clock, until)));
@@ -147,6 +172,7 @@ impl Observer {
         }
         Ok(Self {
             watchers,
+            follower: None,
             clock,
             sink,
         })
@@ -156,6 +182,9 @@ impl Observer {
     /// within [`SAMPLE_DEADLINE`] gives a `down` with the reason.
     pub async fn sample(&self) {
         join_all(self.watchers.iter().map(|w| self.sample_node(w))).await;
+        if let Some(follower) = &self.follower {
+            follower.sample().await;
+        }
     }
 
     async fn sample_node(&self, watcher: &Watcher) {

@@ -3,6 +3,7 @@
 //! Owns kinds, their keys and targets, and that each names something that is there; times and triggers are in
 //! `moment`. Must not know how a fault is injected. Gives [`FaultPlan`]s to `file`.
 use super::each;
+use super::etcd;
 use super::kinds::{COMMON_KEYS, KindInfo, form, kinds};
 use super::measures;
 use super::names::nearest;
@@ -265,7 +266,16 @@ impl One<'_> {
             return None;
         }
         let topology = self.world.cluster.topology;
-        if sentinel_only(row, &target) && topology != Topology::Sentinel {
+        if topology == Topology::Etcd {
+            if !etcd::fault(texts, (&self.kind_at(), &at), row, &target) {
+                return None;
+            }
+        } else if row.kind == FaultKind::LeaderChange {
+            let message = "`leader-change` without a leader";
+            let help = "a leader needs cluster = { topology = \"etcd\" }".to_owned();
+            texts.problem(&self.kind_at(), message, "for topology `etcd` only", help);
+            return None;
+        } else if sentinel_only(row, &target) && topology != Topology::Sentinel {
             let message = format!("`{text}` for `{}` without replicas", row.name);
             let help = "a primary needs cluster = { topology = \"sentinel\" }".to_owned();
             texts.problem(&at, message, "for topology `sentinel` only", help);
@@ -290,7 +300,7 @@ impl One<'_> {
             "quorum-edge" => Some(Target::QuorumEdge),
             "clients" => Some(Target::Clients),
             "nodes" => Some(Target::Nodes),
-            "primary" => Some(Target::Primary),
+            "primary" | "leader" => Some(Target::Primary),
             "sentinels" => Some(Target::Sentinels),
             _ => None,
         };
@@ -449,6 +459,9 @@ impl One<'_> {
             texts.problem(&s.at("for"), "`for` is too long", label, None);
         }
         self.check_shim(texts, plan);
+        if self.world.cluster.topology == Topology::Etcd {
+            etcd::restart(texts, s, plan.data);
+        }
         if plan.demote_after.is_some() && self.world.cluster.topology != Topology::Sentinel {
             let label = "for topology `sentinel` only";
             let message = "`demote_after` without replicas";

@@ -10,6 +10,7 @@
 pub mod duration;
 pub mod each;
 mod error;
+mod etcd;
 mod fault;
 mod file;
 pub mod kinds;
@@ -107,6 +108,8 @@ pub enum Topology {
     Independent,
     /// One primary, its replicas, and three Sentinels that promote one of them when it is gone.
     Sentinel,
+    /// Members of an etcd cluster, one of which is the leader.
+    Etcd,
 }
 
 /// What survives a restart.
@@ -322,6 +325,8 @@ pub enum FaultKind {
     ResourceDelay,
     /// `SENTINEL FAILOVER`: another node is promoted although the primary is well.
     Failover,
+    /// Another member of an etcd cluster becomes the leader although the leader is well.
+    LeaderChange,
     /// A server closes its clients' connections.
     NodeDropClients,
     /// A server forgets loaded scripts.
@@ -378,7 +383,7 @@ pub enum Target {
     Node(u32),
     /// All nodes.
     Nodes,
-    /// The node that the Sentinels name as the primary.
+    /// The node that the Sentinels name as the primary; the leader of an etcd cluster.
     Primary,
     /// A replica by number from 1, in the order of the nodes.
     Replica(u32),

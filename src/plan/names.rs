@@ -23,6 +23,8 @@ pub enum Place {
     OneNode,
     /// It needs several independent servers.
     Quorum,
+    /// It talks to the members of an etcd cluster.
+    Etcd,
     /// It talks to no server.
     Anywhere,
 }
@@ -46,6 +48,7 @@ pub const LOCKS: &[LockRules] = &[
     lock("redlock", Place::Quorum, false, true),
     lock("set-nx-wall", Place::OneNode, true, true),
     lock("redlock-wall", Place::Quorum, false, true),
+    lock("etcd", Place::Etcd, true, true),
     lock("perfect", Place::Anywhere, false, false),
 ];
 
@@ -60,6 +63,10 @@ pub const TOPOLOGIES: &[(&str, &str)] = &[
         "sentinel",
         "one primary, its replicas and three Sentinels that promote one of them when it is gone; a lock talks to the \
          primary that they name",
+    ),
+    (
+        "etcd",
+        "a cluster of etcd members that agree by consensus (Raft); a lock on it is a key under a lease (Docker only)",
     ),
 ];
 

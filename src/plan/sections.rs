@@ -1,6 +1,7 @@
 //! The sections of a workload file but for its faults: servers, lock, load, resource, expectations.
 //!
 //! Owns their defaults and the rules between them. Must not know how anything is run. `file` puts them together.
+use super::etcd;
 use super::names::{LOCKS, Place, expectable, lock_rules};
 use super::read::{Names, Section, duration_at, unknown_keys, wrong_type};
 use super::tree::{At, Entry, Node, Texts, Value};
@@ -32,6 +33,7 @@ pub fn cluster(texts: &mut Texts, s: &Section<'_>) -> Option<ClusterPlan> {
         ("single", Topology::Single),
         ("independent", Topology::Independent),
         ("sentinel", Topology::Sentinel),
+        ("etcd", Topology::Etcd),
     ];
     let given = s.entry("topology").is_some();
     let topology = pick(s, texts, "topology", "topology", &topologies);
@@ -49,10 +51,8 @@ pub fn cluster(texts: &mut Texts, s: &Section<'_>) -> Option<ClusterPlan> {
     ];
     let reach = pick(s, texts, "reach", "way to reach Toxiproxy", &reaches);
     let nodes = s.integer(texts, "nodes", 1, 15);
-    let image = s
-        .text(texts, "image")
-        .unwrap_or("fencepost/redis:7")
-        .to_owned();
+    let default_image = etcd::image(topology);
+    let image = s.text(texts, "image").unwrap_or(default_image).to_owned();
     let toxiproxy_image = s
         .text(texts, "toxiproxy_image")
         .unwrap_or("fencepost/toxiproxy:2.12")
@@ -79,9 +79,10 @@ pub fn cluster(texts: &mut Texts, s: &Section<'_>) -> Option<ClusterPlan> {
     }
     let default_nodes = match topology {
         Topology::Single => 1,
-        Topology::Sentinel => 3,
+        Topology::Sentinel | Topology::Etcd => 3,
         Topology::Independent => 5,
     };
+    let persistence = etcd::persistence(texts, s, topology, persistence);
     let nodes = nodes
         .and_then(|n| u32::try_from(n).ok())
         .unwrap_or(default_nodes);
@@ -170,7 +171,7 @@ pub fn lock(
     let name = name.and_then(|i| names.get(i)).map(|n| (*n).to_owned());
     let command = s.texts(texts, "command").unwrap_or_default();
     check_who(texts, s, &command);
-    let several = cluster.is_some_and(|c| c.topology != Topology::Single);
+    let topology = cluster.map_or(Topology::Single, |c| c.topology);
     let ttl = s
         .duration(texts, "ttl", Duration::from_millis(10))
         .unwrap_or(Duration::from_secs(2));
@@ -189,7 +190,7 @@ pub fn lock(
         timeout,
         node_timeout: s
             .duration(texts, "node_timeout", MS)
-            .unwrap_or_else(|| default_node_timeout(several, ttl, timeout)),
+            .unwrap_or_else(|| default_node_timeout(topology, ttl, timeout)),
         renew: s.bool(texts, "renew").unwrap_or(false),
         respect_validity: s.bool(texts, "respect_validity").unwrap_or(false),
         fencing: s.bool(texts, "fencing").unwrap_or(false),
@@ -211,13 +212,15 @@ pub fn lock(
 
 /// Among several servers one that hangs must cost little of the lease: Redlock's paper asks for "5 to 50 ms" where
 /// the lease is 10 s; on this path (a proxy, shared cores) less than 50 ms would time out healthy servers. With one
-/// server there is nobody else to ask, and an answer later than the lease is worth nothing.
-fn default_node_timeout(several: bool, ttl: Duration, timeout: Duration) -> Duration {
-    if several {
-        (ttl / 20).clamp(50 * MS, 200 * MS).min(timeout)
-    } else {
-        ttl.min(timeout)
+/// server there is nobody else to ask, and an answer later than the lease is worth nothing. A member of etcd asks the
+/// others, and a disk, before it answers.
+fn default_node_timeout(topology: Topology, ttl: Duration, timeout: Duration) -> Duration {
+    match topology {
+        Topology::Single => ttl,
+        Topology::Independent | Topology::Sentinel => (ttl / 20).clamp(50 * MS, 200 * MS),
+        Topology::Etcd => (ttl / 4).clamp(200 * MS, 500 * MS),
     }
+    .min(timeout)
 }
 
 fn check_who(texts: &mut Texts, s: &Section<'_>, command: &[String]) {
@@ -266,6 +269,7 @@ fn check_lock(
     };
     let name = rules.name;
     let topology = cluster.map(|c| c.topology);
+    etcd::lock(texts, s, cluster_s, (rules, plan), cluster);
     if rules.place == Place::Quorum && topology == Some(Topology::Sentinel) {
         let message = format!("`{name}` on topology `sentinel`");
         let help = "take topology = \"independent\", or lock.name = \"set-nx-lua\"".to_owned();

@@ -37,6 +37,11 @@ fn replicated(keys: &str) -> String {
     ))
 }
 
+/// As [`fault`], on an etcd cluster.
+fn on_etcd(keys: &str) -> String {
+    format!("lock = {{ name = \"etcd\" }}\ncluster = {{ topology = \"etcd\" }}\n[[fault]]\n{keys}")
+}
+
 /// One snapshot a group of mistakes: what was written, then what is told.
 macro_rules! mistakes {
     ($($group:ident: [$($text:expr),* $(,)?];)*) => {$(
@@ -164,6 +169,18 @@ mistakes! {
         replicated("kind = \"node-kill\"\ntarget = \"replica:3\"\nat = \"1s\""),
         replicated("kind = \"partition\"\ntarget = \"link:primary>nobody\"\nat = \"1s\"\nfor = \"1s\""),
         replicated("kind = \"node-kill\"\ntarget = \"sentinel:1\"\nat = \"1s\""),
+    ];
+    etcd: [
+        "lock = { name = \"etcd\", ttl = \"1500ms\", connection = \"worker\" }",
+        "lock = { name = \"redlock\" }\ncluster = { topology = \"etcd\", persistence = \"aof\" }",
+        "tap = true\nlock = { name = \"etcd\", wait = 1 }\ncluster = { topology = \"etcd\" }",
+        on_etcd("kind = \"node-flush\"\ntarget = \"nodes\"\nat = \"1s\""),
+        on_etcd("kind = \"node-clock\"\ntarget = \"leader\"\nstep = \"+60s\"\nat = \"1s\"\nfor = \"1s\""),
+        on_etcd("kind = \"failover\"\ntarget = \"primary\"\nat = \"1s\"\nfor = \"1s\""),
+        on_etcd("kind = \"node-pause\"\ntarget = \"sentinels\"\nat = \"1s\"\nfor = \"1s\""),
+        on_etcd("kind = \"node-pause\"\ntarget = \"quorum-edge\"\nat = \"1s\"\nfor = \"1s\""),
+        on_etcd("kind = \"node-restart\"\ntarget = \"node:1\"\ndata = \"drop\"\nat = \"1s\""),
+        fault("kind = \"leader-change\"\ntarget = \"leader\"\nat = \"1s\""),
     ];
     triggers: [
         fault("kind = \"node-kill\"\ntarget = \"node:1\"\non = { op = \"acquire\", result = \"ok\", client = \"other\" }"),
@@ -493,6 +510,7 @@ fn names_are_those_of_the_rooms_that_own_the_things() {
         let nodes = match l.place {
             Place::OneNode => "1",
             Place::Quorum => "1 or more, best odd",
+            Place::Etcd => "an etcd cluster, best of 3 or 5 members",
             Place::Anywhere => "any",
         };
         (l.name, nodes, l.tokens)

@@ -18,7 +18,7 @@ mod worker;
 
 use crate::client::{ClientError, ClientSpec, Init};
 use crate::cluster::shim::Shim;
-use crate::cluster::{Cluster, ClusterError};
+use crate::cluster::{Cluster, ClusterError, Speaks};
 use crate::fault::{Messages, Nemesis, World};
 use crate::observe::{Hiccups, Nodes, ObserveError, Observer};
 use crate::plan::{FaultKind, FaultPlan, Plan};
@@ -179,7 +179,10 @@ impl Stage {
         recorder.emit(driver_event(clock.now(), "phase", |value| {
             value.phase = Some("warm-up".into());
         }));
-        let nodes = Rc::new(ClusterNodes(session.cluster.clone()));
+        let nodes = Rc::new(ClusterNodes {
+            cluster: session.cluster.clone(),
+            lease: plan.lock.ttl,
+        });
         let observer = Rc::new(
             Observer::start(nodes, prefix.to_owned(), clock, Rc::new(recorder.clone())).await?,
         );
@@ -536,22 +539,29 @@ fn argv(plan: &Plan) -> Vec<String> {
 }
 
 /// The observer's view of the cluster.
-struct ClusterNodes(Rc<Cluster>);
+struct ClusterNodes {
+    cluster: Rc<Cluster>,
+    lease: Duration,
+}
 
 impl Nodes for ClusterNodes {
     fn count(&self) -> usize {
-        self.0.node_count()
+        self.cluster.node_count()
     }
 
     fn name(&self, node: usize) -> String {
-        self.0.node_name(node)
+        self.cluster.node_name(node)
     }
 
     fn direct(&self, node: usize) -> SocketAddr {
-        self.0.direct(node)
+        self.cluster.direct(node)
     }
 
     fn roles(&self) -> bool {
-        self.0.has_sentinels()
+        self.cluster.has_sentinels()
+    }
+
+    fn etcd(&self) -> Option<Duration> {
+        (self.cluster.speaks() == Speaks::Etcd).then_some(self.lease)
     }
 }

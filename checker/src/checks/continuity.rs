@@ -123,7 +123,8 @@ fn late(f: &Facts, e: &Extension) -> Option<Wrong> {
 fn unapplied(f: &Facts, e: &Extension) -> Option<Wrong> {
     let s = f.section(e.section);
     let model = f.model();
-    let known = model.observed && f.ended && f.owned_by(s.owner) == Some(e.section);
+    let shown = model.observed && !model.silent_renewals;
+    let known = shown && f.ended && f.owned_by(s.owner) == Some(e.section);
     // Where the value itself was never seen, the key is no plain string, or the grant was a lie of its own.
     if !known || f.servers.sets_of(s.owner).next().is_none() {
         return None;

@@ -1,7 +1,7 @@
 //! One container: started through testcontainers, looked at, listened to.
 //!
 //! Owns the request to the engine and what is known of the answer. Must not know nodes' roles.
-use crate::cluster::{ClusterError, shim, tools};
+use crate::cluster::{ClusterError, Speaks, shim, tools};
 use crate::reaper::procs;
 use bollard::Docker;
 use bollard::errors::Error as EngineError;
@@ -40,6 +40,8 @@ pub(super) struct Recipe {
     pub(super) publish: bool,
     /// A folder with shim and page, to be mounted.
     pub(super) shim: Option<PathBuf>,
+    /// What its server speaks.
+    pub(super) speaks: Speaks,
 }
 
 /// A started container.

@@ -41,7 +41,7 @@ impl Image {
         })
     }
 
-    /// The program that ends up running: `redis-server`, `valkey-server`, `toxiproxy`.
+    /// The program that ends up running: `redis-server`, `valkey-server`, `etcd`, `toxiproxy`.
     pub(super) fn program(&self) -> String {
         let named = [self.entrypoint.last(), self.command.first()];
         let server = named.into_iter().flatten().map(|word| base(word));
@@ -81,7 +81,7 @@ fn base(word: &str) -> String {
 }
 
 fn is_server(base: &str) -> bool {
-    base.ends_with("-server") || base == "toxiproxy"
+    base.ends_with("-server") || matches!(base, "toxiproxy" | "etcd")
 }
 
 #[cfg(test)]
@@ -130,6 +130,7 @@ mod tests {
                 "/opt/redis-server",
                 "redis-server",
             ),
+            ("fencepost/etcd:3.4", &[], &["etcd"], "etcd", "etcd"),
             (
                 "mine",
                 &["/usr/bin/valkey-server"],

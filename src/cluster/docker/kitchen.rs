@@ -3,6 +3,7 @@
 //! Owns these. Must not know when a container is started. `docker` starts what is made here.
 use super::container::Recipe;
 use super::image::Image;
+use crate::cluster::Speaks;
 
 /// What the recipes of one run have in common.
 #[derive(Clone)]
@@ -13,6 +14,7 @@ pub(super) struct Kitchen {
     pub(super) published: bool,
     /// Each server is alone in a network of its own.
     pub(super) apart: bool,
+    pub(super) speaks: Speaks,
 }
 
 impl Kitchen {
@@ -33,6 +35,7 @@ impl Kitchen {
             ports,
             publish: self.published,
             shim: None,
+            speaks: Speaks::Resp,
         }
     }
 
@@ -41,9 +44,10 @@ impl Kitchen {
         name: &str,
         image: &Image,
         arguments: Vec<String>,
-        port: u16,
+        ports: Vec<u16>,
     ) -> Recipe {
-        let mut recipe = self.recipe(name, image, arguments, vec![port]);
+        let mut recipe = self.recipe(name, image, arguments, ports);
+        recipe.speaks = self.speaks;
         if self.apart {
             recipe.network = self.own_network(name);
         }

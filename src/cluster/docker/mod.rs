@@ -11,25 +11,26 @@ mod container;
 mod image;
 mod kitchen;
 mod network;
+mod node;
 mod sentinels;
 
 use super::error::ClusterError;
-use super::sentinel::Layout;
-use super::{Namespace, NodeState, Phase, READY, Spec, local, probe, server_flags, shim};
-use crate::plan::{Persistence, Reach, RestartData};
+use super::layout::Layout;
+use super::{
+    Namespace, NodeState, READY, Speaks, Spec, etcd, local, probe, sentinel, server_flags, shim,
+};
+use crate::plan::{Persistence, Reach, RestartData, Topology};
 use crate::reaper::{Reaper, engine};
 use bollard::Docker as Engine;
-use bollard::errors::Error as EngineError;
 use bollard::query_parameters::{KillContainerOptionsBuilder, StartContainerOptions};
-use container::{Live, Recipe};
+use container::Live;
 use futures_util::future::{join_all, try_join_all};
 use image::Image;
 use kitchen::Kitchen;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-use std::cell::{Cell, RefCell};
+use nix::sys::signal::Signal;
+use node::{Node, address};
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -59,16 +60,6 @@ pub(super) struct Docker {
     engine_version: String,
     reaper: Reaper,
     stopped: bool,
-}
-
-struct Node {
-    name: String,
-    recipe: Recipe,
-    live: RefCell<Live>,
-    /// Paused by the engine; a SIGSTOP is undone by a signal, this by the engine.
-    frozen: Cell<bool>,
-    /// What containers said that were replaced since.
-    past: RefCell<String>,
 }
 
 impl Docker {
@@ -154,6 +145,10 @@ impl Docker {
             labels: reaper.labels(),
             published,
             apart: layout.is_some(),
+            speaks: match spec.plan.topology {
+                Topology::Etcd => Speaks::Etcd,
+                Topology::Single | Topology::Independent | Topology::Sentinel => Speaks::Resp,
+            },
         };
         let servers = layout.map_or(nodes, Layout::servers);
         let apart: Vec<String> = layout.map_or_else(Vec::new, |l| {
@@ -169,10 +164,9 @@ impl Docker {
         let toxiproxy = kitchen.recipe("toxiproxy", &images[1], arguments, ports.collect());
         let each = (0..nodes).map(|n| {
             let name = format!("n{}", n + 1);
-            let own = layout.map_or_else(Vec::new, |l| l.node_flags(n));
-            let flags = node_flags(spec.plan.persistence).into_iter().chain(own);
+            let (flags, ports) = settings(spec, layout, n);
             let arguments = images[0].arguments(flags);
-            let mut recipe = kitchen.server(&name, &images[0], arguments, PORT);
+            let mut recipe = kitchen.server(&name, &images[0], arguments, ports);
             recipe.shim = shim::made(&spec.dir, &name);
             Node::start(engine, name, recipe)
         });
@@ -200,7 +194,7 @@ impl Docker {
         docker.ready().await
     }
 
-    /// Toxiproxy's API is open and every node says PONG.
+    /// Toxiproxy's API is open and every node says PONG, or listens.
     async fn ready(self) -> Result<Started, ClusterError> {
         let wait = if self.published { READY } else { REACH };
         if let Err(why) = probe::until_open(self.api(), wait, || None).await {
@@ -443,135 +437,24 @@ impl Drop for Docker {
     }
 }
 
-impl Node {
-    async fn start(engine: &Engine, name: String, recipe: Recipe) -> Result<Self, ClusterError> {
-        let id = recipe.run().await?;
-        let live = recipe.look(engine, &id).await?;
-        Ok(Self {
-            name,
-            recipe,
-            live: RefCell::new(live),
-            frozen: Cell::new(false),
-            past: RefCell::default(),
-        })
-    }
-
-    fn id(&self) -> String {
-        self.live.borrow().id.clone()
-    }
-
-    /// A server has one port.
-    fn port(&self) -> u16 {
-        self.recipe.ports.first().copied().unwrap_or(PORT)
-    }
-
-    fn address(&self, published: bool) -> SocketAddr {
-        address(&self.live.borrow(), self.port(), published)
-    }
-
-    /// As Toxiproxy reaches it.
-    fn upstream(&self) -> String {
-        format!("{}:{}", self.recipe.name, self.port())
-    }
-
-    /// The pid for signals, checked once more to be the container's.
-    fn fast(&self) -> Option<i32> {
-        let live = self.live.borrow();
-        let (pid, start) = live.process?;
-        container::belongs(pid, start, &live.id).then_some(pid)
-    }
-
-    fn signal(&self, pid: i32, signal: Signal, name: &'static str) -> Result<(), ClusterError> {
-        kill(Pid::from_raw(pid), signal).map_err(|e| ClusterError::Signal {
-            node: self.name.clone(),
-            signal: name,
-            why: e.to_string(),
-        })
-    }
-
-    fn refused(&self, what: &str, e: &EngineError) -> ClusterError {
-        ClusterError::Refused {
-            what: format!("{what} {}", self.name),
-            why: e.to_string(),
+/// What a node is started with, and its ports, the one for clients first.
+fn settings(spec: &Spec, layout: Option<&Layout>, node: usize) -> (Vec<String>, Vec<u16>) {
+    match (layout, spec.plan.topology) {
+        (Some(layout), Topology::Etcd) => {
+            (etcd::flags(layout, node), vec![etcd::CLIENTS, etcd::PEERS])
         }
-    }
-
-    async fn ready(&self, engine: &Engine, published: bool) -> Result<(), ClusterError> {
-        let since = Instant::now();
-        loop {
-            let at = self.address(published);
-            let pong = probe::until_pong(at, Duration::from_millis(500), || None).await;
-            // Looked at in the moment of its start, it may have had no address yet, or a shell for its process.
-            let now = self.recipe.look(engine, &self.id()).await?;
-            let running = now.running;
-            self.live.replace(now);
-            let why = match pong {
-                Ok(()) if running => return Ok(()),
-                Err(why) if running && since.elapsed() < READY => {
-                    tracing::trace!("{} is not ready: {why}", self.name);
-                    continue;
-                }
-                Err(why) if running => why,
-                _ => "its container ended".to_owned(),
-            };
-            return Err(ClusterError::NotReady {
-                node: self.name.clone(),
-                waited: since.elapsed(),
-                why,
-                log: container::log_tail(engine, &self.id()).await,
-            });
+        (layout, _) => {
+            let own = layout.map(|l| sentinel::node_flags(&spec.plan, l, node));
+            let mut flags = node_flags(spec.plan.persistence);
+            flags.extend(own.unwrap_or_default());
+            (flags, vec![PORT])
         }
-    }
-
-    async fn wait_dead(&self, engine: &Engine) -> Result<(), ClusterError> {
-        let end = Instant::now() + NOTICE;
-        loop {
-            let state = self.engine_state(engine).await;
-            if state.phase == Phase::Dead {
-                return Ok(());
-            }
-            // The engine takes some milliseconds to notice a kill; a node that nobody killed would run on.
-            if Instant::now() >= end {
-                return Err(ClusterError::State {
-                    node: self.name.clone(),
-                    state: state.proof,
-                    action: "started",
-                });
-            }
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    }
-
-    async fn engine_state(&self, engine: &Engine) -> NodeState {
-        let seen = container::inspect(engine, &self.id()).await;
-        let (phase, proof) = match seen.map(|c| c.state.unwrap_or_default()) {
-            Err(e) if engine::is_gone(&e) => (Phase::Dead, "the container is gone".to_owned()),
-            // Neither alive nor dead is proved; what follows a kill or a pause asks for the other states.
-            Err(e) => (Phase::Running, format!("the engine does not say: {e}")),
-            Ok(s) if s.paused == Some(true) => (Phase::Stopped, "engine: paused".to_owned()),
-            Ok(s) if s.running == Some(true) => (Phase::Running, "engine: running".to_owned()),
-            Ok(s) => {
-                let code = s.exit_code.unwrap_or_default();
-                (Phase::Dead, format!("engine: exited with {code}"))
-            }
-        };
-        NodeState { phase, proof }
     }
 }
 
 fn node_flags(persistence: Persistence) -> Vec<String> {
     let open = ["--bind", "0.0.0.0", "--protected-mode", "no"].map(str::to_owned);
     open.into_iter().chain(server_flags(persistence)).collect()
-}
-
-/// Where a port of a container is reached from here. Port 0: nowhere.
-fn address(live: &Live, port: u16, published: bool) -> SocketAddr {
-    if published {
-        let port = live.ports.get(&port).copied().unwrap_or(0);
-        return (Ipv4Addr::LOCALHOST, port).into();
-    }
-    live.ip
-        .map_or((Ipv4Addr::LOCALHOST, 0).into(), |ip| (ip, port).into())
 }
 
 async fn version(engine: &Engine) -> String {

@@ -2,7 +2,7 @@
 //!
 //! Owns their making and joining. Must not know what runs in them.
 use crate::cluster::ClusterError;
-use crate::cluster::sentinel::HOST;
+use crate::cluster::layout::HOST;
 use crate::reaper::Reaper;
 use bollard::Docker as Engine;
 use bollard::errors::Error as EngineError;

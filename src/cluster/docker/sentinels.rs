@@ -1,9 +1,10 @@
-//! Sentinels in containers, and the links of servers to each other.
+//! Sentinels in containers, and the links of servers, these and others, to each other.
 //!
 //! Owns where these listen. Must not know what the servers are told: that is `cluster::sentinel`.
 use super::{Docker, Node, PORT};
-use crate::cluster::ClusterError;
-use crate::cluster::sentinel::Layout;
+use crate::cluster::layout::Layout;
+use crate::cluster::{ClusterError, Speaks, etcd, sentinel};
+use crate::plan::ClusterPlan;
 use futures_util::future::join_all;
 use std::net::SocketAddr;
 
@@ -20,10 +21,10 @@ impl Docker {
         to: &str,
         port: u16,
     ) -> (String, String) {
-        let own = if to.starts_with('s') {
-            SENTINEL_PORT
-        } else {
-            PORT
+        let own = match self.kitchen.speaks {
+            Speaks::Etcd => etcd::PEERS,
+            Speaks::Resp if to.starts_with('s') => SENTINEL_PORT,
+            Speaks::Resp => PORT,
         };
         let upstream = format!("{}-{to}:{own}", self.kitchen.network);
         (format!("{}:{port}", self.inside[from]), upstream)
@@ -37,11 +38,12 @@ impl Docker {
     /// Start the Sentinels; the links of servers to each other must be there.
     pub(in crate::cluster) async fn start_sentinels(
         &mut self,
+        plan: &ClusterPlan,
         layout: &Layout,
     ) -> Result<(), ClusterError> {
         let image = &self.images[0];
         let each = (layout.nodes()..layout.servers()).map(|server| {
-            let file = layout.sentinel_file(server, SENTINEL_PORT, "0.0.0.0");
+            let file = sentinel::sentinel_file(plan, layout, server, (SENTINEL_PORT, "0.0.0.0"));
             let write = format!("printf %s \"$0\" >{SENTINEL_FILE} && exec \"$@\"");
             let program = image.program();
             let words = [
@@ -55,7 +57,9 @@ impl Docker {
             ];
             let words = words.map(str::to_owned).to_vec();
             let name = layout.name(server);
-            let recipe = self.kitchen.server(&name, image, words, SENTINEL_PORT);
+            let recipe = self
+                .kitchen
+                .server(&name, image, words, vec![SENTINEL_PORT]);
             Node::start(&self.engine, name, recipe)
         });
         let started: Vec<Result<Node, ClusterError>> = join_all(each).await;

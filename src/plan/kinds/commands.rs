@@ -4,6 +4,20 @@
 use super::{KindInfo, NODES};
 use crate::plan::FaultKind;
 
+pub(super) const LEADER_CHANGE: KindInfo = KindInfo {
+    kind: FaultKind::LeaderChange,
+    name: "leader-change",
+    about: "another member of an etcd cluster becomes the leader although the leader is well",
+    effect: "MoveLeader at the leader, to the next member. Requests that the old leader had not finished are answered by an \
+             error or not at all; leases start anew at the new leader, so they end later, never sooner.",
+    targets: &["primary"],
+    allowed: &[],
+    required: &[],
+    quorum_only: false,
+    inverse: "none needed: there is one leader again",
+    attestation: "members, each asked directly, name another leader than before; at the end all that run name one",
+};
+
 pub(super) const NODE_DROP_CLIENTS: KindInfo = KindInfo {
     kind: FaultKind::NodeDropClients,
     name: "node-drop-clients",

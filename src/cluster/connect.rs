@@ -1,0 +1,139 @@
+//! From servers that run to a cluster: links to and between them, and servers that have found each other.
+//!
+//! Owns the order of this. Must not know how servers are started. `cluster` calls it once, at the start.
+use super::layout::Layout;
+use super::{Cluster, ClusterError, READY, Servers, Speaks, etcd, probe, sentinel};
+use crate::plan::ClusterPlan;
+use futures_util::future::try_join_all;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Bound on the first answer through a link.
+const THROUGH: Duration = Duration::from_secs(5);
+
+impl Cluster {
+    /// Where servers talk to each other: their links, then whatever must find each other through these.
+    pub(super) async fn connect_servers(&mut self, plan: &ClusterPlan) -> Result<(), ClusterError> {
+        let Some(layout) = self.layout.clone() else {
+            return Ok(());
+        };
+        // The Sentinels' own links are made once these run: where they listen is not known before.
+        for (from, to) in layout
+            .links()
+            .into_iter()
+            .filter(|(_, to)| *to < layout.nodes())
+        {
+            self.connect_server(&layout, from, to).await?;
+        }
+        match self.speaks {
+            Speaks::Etcd => {
+                let members = self.directly(0..layout.nodes());
+                let version = etcd::agree(&members).await;
+                let version = version.map_err(|why| apart("the cluster of members", why))?;
+                self.versions.insert("server".to_owned(), version);
+                Ok(())
+            }
+            Speaks::Resp => self.connect_sentinels(plan, &layout).await,
+        }
+    }
+
+    async fn connect_sentinels(
+        &mut self,
+        plan: &ClusterPlan,
+        layout: &Layout,
+    ) -> Result<(), ClusterError> {
+        let replicas = self.directly(1..layout.nodes());
+        let follow = sentinel::replicas_follow(&replicas).await;
+        follow.map_err(|why| apart("a replica", why))?;
+        match &mut self.servers {
+            Servers::Local(l) => l.start_sentinels(plan, layout).await?,
+            Servers::Docker(d) => d.start_sentinels(plan, layout).await?,
+        }
+        for (from, to) in layout
+            .links()
+            .into_iter()
+            .filter(|(_, to)| *to >= layout.nodes())
+        {
+            self.connect_server(layout, from, to).await?;
+        }
+        let sentinels = self.directly(layout.nodes()..layout.servers());
+        let agree = sentinel::sentinels_agree(&sentinels, layout.nodes() - 1).await;
+        agree.map_err(|why| apart("a Sentinel", why))
+    }
+
+    fn directly(&self, servers: std::ops::Range<usize>) -> Vec<SocketAddr> {
+        servers.map(|s| self.direct(s)).collect()
+    }
+
+    async fn connect_server(
+        &mut self,
+        layout: &Layout,
+        from: String,
+        to: usize,
+    ) -> Result<(), ClusterError> {
+        let name = self.proxy_name(&from, to);
+        let port = layout.port(to);
+        let source = (0..layout.servers()).find(|s| layout.name(*s) == from);
+        let (listen, upstream) = match &self.servers {
+            Servers::Local(l) => (format!("127.0.0.1:{port}"), l.direct(to).to_string()),
+            Servers::Docker(d) => d.server_endpoints(source.unwrap_or(0), &layout.name(to), port),
+        };
+        let bound = self.toxiproxy.create(&name, &listen, &upstream).await?;
+        let address = match &self.servers {
+            Servers::Local(_) => Some(bound),
+            Servers::Docker(d) => d.server_link(source.unwrap_or(0), port),
+        };
+        self.links.insert((from, to), address);
+        Ok(())
+    }
+
+    pub(super) async fn connect_links(&mut self, clients: &[String]) -> Result<(), ClusterError> {
+        let servers = self.server_count();
+        for (c, client) in clients.iter().enumerate() {
+            for node in 0..servers {
+                let (listen, upstream) = self.servers.endpoints(c * servers + node, node)?;
+                let name = self.proxy_name(client, node);
+                let bound = self.toxiproxy.create(&name, &listen, &upstream).await?;
+                let address = self.servers.reachable(bound)?;
+                self.links.insert((client.clone(), node), Some(address));
+            }
+        }
+        let speaks = self.speaks;
+        let answers = self
+            .links
+            .iter()
+            .filter_map(|((client, node), address)| {
+                Some((self.proxy_name(client, *node), (*address)?))
+            })
+            .map(|(link, address)| async move {
+                let answer = match speaks {
+                    Speaks::Resp => probe::until_pong(address, THROUGH, || None).await,
+                    Speaks::Etcd => etcd::until_listens(address, THROUGH).await,
+                };
+                answer.map_err(|why| ClusterError::Link {
+                    link,
+                    address: address.to_string(),
+                    why,
+                })
+            });
+        try_join_all(answers).await?;
+        self.versions.extend(self.servers.versions());
+        if speaks == Speaks::Resp
+            && let Some(server) = probe::version(self.direct(0)).await
+        {
+            self.versions.insert("server".to_owned(), server);
+        }
+        let toxiproxy = self.toxiproxy.version().await?;
+        self.versions.insert("toxiproxy".to_owned(), toxiproxy);
+        Ok(())
+    }
+}
+
+fn apart(node: &str, why: String) -> ClusterError {
+    ClusterError::NotReady {
+        node: node.to_owned(),
+        waited: READY,
+        why,
+        log: String::new(),
+    }
+}

@@ -1,0 +1,100 @@
+//! Topology `etcd` on real servers: what the quick workloads of the matrix find, and a fault of its own.
+mod harness;
+
+use fencepost_checker::{Outcome, Verdict};
+use harness::{Ran, alone, docker_answers, fencepost, run, skipped};
+use std::process::Output;
+
+/// Runs a workload of the matrix and demands that it came out as it states; once more where the machine stood still.
+fn as_stated(name: &str, more: &[&str]) -> Option<Verdict> {
+    if !docker_answers() {
+        skipped(name);
+        return None;
+    }
+    let _alone = alone();
+    let file = format!("matrix/{name}--etcd");
+    let with = |seed| [&["--seed", seed][..], more].concat();
+    let mut ran = run(&file, "docker", &with("11"));
+    if ran.code == 2 {
+        ran = run(&file, "docker", &with("12"));
+    }
+    assert_eq!(ran.code, 0, "{name}\n{}\n{}", ran.stdout, ran.stderr);
+    Some(Ran::verdict(
+        &ran.folders().pop().expect("a results folder"),
+    ))
+}
+
+#[test]
+fn a_holder_that_stands_still_past_its_session_overruns_and_its_revision_gives_it_away() {
+    let Some(verdict) = as_stated("holder-pause", &["--variant", "fenced"]) else {
+        return;
+    };
+    for (check, outcome) in [
+        ("overrun", Outcome::Violated),
+        ("effects", Outcome::Valid),
+        ("fencing", Outcome::Valid),
+        ("ownership", Outcome::Valid),
+        ("truthful", Outcome::Valid),
+    ] {
+        let judged = verdict.check(check).expect("judged");
+        assert_eq!(judged.outcome, outcome, "{check}: {judged:?}");
+    }
+}
+
+#[test]
+fn the_leader_dies_and_nobody_is_granted_what_another_holds() {
+    let Some(verdict) = as_stated("leader", &["--variant", "killed"]) else {
+        return;
+    };
+    let service = verdict.check("service").expect("judged");
+    assert_eq!(service.outcome, Outcome::Valid, "{service:?}");
+}
+
+const HANDED_OVER: &str = "cluster = { topology = 'etcd' }\n\
+    lock = { name = 'etcd' }\n\
+    load = { clients = 2, work = { fixed = '60ms' }, think = '30ms', for = '3s', tail = '1s' }\n\
+    [[fault]]\nkind = 'leader-change'\ntarget = 'leader'\nat = '1s'\n";
+
+/// Exit code and both outputs.
+fn handed_over(backend: &str, cripple: Option<&str>) -> (Option<i32>, String) {
+    let folder = tempfile::tempdir().expect("temp folder");
+    let file = folder.path().join("handed-over.toml");
+    std::fs::write(&file, HANDED_OVER).expect("written");
+    let mut command = fencepost();
+    command.arg("run").arg(&file);
+    command.args(["--seed", "3", "--backend", backend, "--results"]);
+    command.arg(folder.path().join("results"));
+    if let Some(kinds) = cripple {
+        command.env("FENCEPOST_CRIPPLE", kinds);
+    }
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command.output().expect("fencepost runs");
+    let said = [stdout, stderr].map(|s| String::from_utf8_lossy(&s).into_owned());
+    (status.code(), said.join("\n"))
+}
+
+#[test]
+fn a_leader_that_did_not_change_makes_the_run_unknown() {
+    let test = "a_leader_that_did_not_change_makes_the_run_unknown";
+    if !docker_answers() {
+        return skipped(test);
+    }
+    let _alone = alone();
+    let (code, said) = handed_over("docker", Some("leader-change"));
+    assert_eq!(code, Some(2), "{said}");
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("(leader-change) is not proved"), "{said}");
+}
+
+#[test]
+fn members_need_containers() {
+    let _alone = alone();
+    let (code, said) = handed_over("local", None);
+    assert_eq!(code, Some(69), "{said}");
+    for part in ["topology `etcd` runs on Docker only", "hint: "] {
+        assert!(said.contains(part), "{part} in {said}");
+    }
+}
