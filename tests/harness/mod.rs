@@ -191,6 +191,13 @@ impl Ran {
         found
     }
 
+    /// Whether every run that is not as expected lacks a finding, and no run has one that was not expected.
+    fn only_missed(&self) -> bool {
+        let folders = self.folders();
+        let reasons = folders.iter().flat_map(|f| Self::verdict(f).reasons);
+        !folders.is_empty() && reasons.into_iter().all(|r| r.contains("expected violated"))
+    }
+
     /// The verdict in a results folder.
     pub fn verdict(folder: &Path) -> fencepost_checker::Verdict {
         let text = std::fs::read_to_string(folder.join("verdict.json")).expect("verdict.json");
@@ -221,4 +228,20 @@ pub fn run(workload: &str, backend: &str, more: &[&str]) -> Ran {
         stderr: String::from_utf8_lossy(&stderr).into_owned(),
         results,
     }
+}
+
+/// Runs a workload and demands that it came out as it states.
+///
+/// What a workload promises to break breaks in 19 of 20 runs (`make soak`), and a machine may stand still. So a run
+/// that is unknown, or in which nothing but a promised finding is missing, is made once more with another seed. A
+/// finding that was not promised is never tried again.
+pub fn as_stated(workload: &str, backend: &str) -> Ran {
+    let _alone = alone();
+    let mut ran = run(workload, backend, &["--seed", "11"]);
+    if ran.code == 2 || (ran.code == 1 && ran.only_missed()) {
+        remark(&format!("{workload}: once more\n{}", ran.stdout));
+        ran = run(workload, backend, &["--seed", "12"]);
+    }
+    assert_eq!(ran.code, 0, "{workload}\n{}\n{}", ran.stdout, ran.stderr);
+    ran
 }
