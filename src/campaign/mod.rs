@@ -10,12 +10,14 @@
 //! | [`shard`] | which part of the runs this process makes |
 //! | [`place`] | one set of servers and the runs on it |
 //! | [`series`] | runs one after the other, those of one topology on the same servers |
+//! | `stop` | why runs were not made, in words |
 //! | [`compare`] | several systems under the same seeds, side by side in time |
 pub mod compare;
 pub mod folder;
 pub mod place;
 pub mod series;
 pub mod shard;
+mod stop;
 
 pub use place::{Place, Setting};
 pub use series::{Flow, Job, series};

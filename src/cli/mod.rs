@@ -8,6 +8,7 @@ mod clean;
 mod compare;
 pub mod doctor;
 mod doctor_command;
+mod ending;
 mod exit;
 mod list;
 mod merge;
