@@ -21,6 +21,7 @@
 //! | [`chaos`] | runs from a Rust test |
 //! | [`own`] | how this program is started again, as a reaper or a client |
 //! | [`report`] | the summary and one renderer a format |
+//! | [`serve`] | the runs of a results folder for a browser |
 pub mod campaign;
 pub mod chaos;
 pub mod cli;
@@ -36,4 +37,5 @@ pub mod record;
 pub mod report;
 pub mod resp;
 pub mod run;
+pub mod serve;
 pub mod tap;

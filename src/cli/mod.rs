@@ -17,6 +17,7 @@ mod report;
 mod run;
 mod say;
 mod schema;
+mod serve;
 mod signals;
 mod start;
 mod stopped;
@@ -62,6 +63,8 @@ enum Command {
     Check(check::Args),
     /// Write and print the reports of results folders again, from what stands in them.
     Report(report::Args),
+    /// Show the runs of a results folder in a browser: a list with filters, and each run's page and files.
+    Serve(serve::Args),
     /// Show what is possible on this machine, by which route, or why not.
     Doctor(doctor_command::Args),
     /// Remove what dead runs left behind: containers, networks, processes, folders.
@@ -125,6 +128,7 @@ pub fn main() -> ExitCode {
         Command::Predict(args) => predict::main(&args),
         Command::Check(args) => check::main(&args),
         Command::Report(args) => report::main(&args),
+        Command::Serve(args) => serve::main(&args),
         Command::Doctor(args) => doctor_command::main(&args),
         Command::Clean(args) => clean::main(&args),
         Command::Adapter(args) => adapter::main(&args),

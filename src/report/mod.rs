@@ -26,6 +26,7 @@ pub mod junit;
 pub mod latency;
 pub mod markdown;
 pub mod progress;
+pub mod runs;
 pub mod sanitise;
 pub mod scan;
 pub mod suite;
@@ -53,8 +54,12 @@ pub trait Renderer {
 }
 
 /// The formats that every run leaves behind.
-pub const RENDERERS: &[&(dyn Renderer + Sync)] =
-    &[&markdown::Markdown, &junit::Junit, &hgrm::Hgrm, &html::Html];
+pub const RENDERERS: &[&(dyn Renderer + Sync)] = &[
+    &markdown::Markdown,
+    &junit::Junit,
+    &hgrm::Hgrm,
+    &html::Html,
+];
 
 /// Write summary.md, junit.xml, latency/*.hgrm, violations.hgrm and report.html into a results folder, each atomically.
 ///
