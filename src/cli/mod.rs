@@ -6,11 +6,13 @@ mod adapter;
 mod check;
 mod clean;
 mod compare;
+mod completions;
 pub mod doctor;
 mod doctor_command;
 mod ending;
 mod exit;
 mod list;
+mod man;
 mod merge;
 mod predict;
 mod report;
@@ -38,6 +40,14 @@ struct Cli {
 }
 
 const EXIT_CODES: &str = "\
+Examples:
+  fencepost doctor
+  fencepost run workloads/plain-del.toml
+  fencepost suite workloads --repeat 3
+  fencepost compare workloads/single-vs-redlock.toml --episodes 20
+  fencepost check results/plain-del/latest/history.jsonl
+  fencepost serve
+
 Exit codes: 0 as expected; 1 not as expected, in either direction; 2 unknown; 64 what the user gave;
 69 what is missing (engine, image, port, disk); 70 a defect of fencepost; 129, 130 and 143 after a signal.";
 
@@ -75,12 +85,21 @@ enum Command {
     List(list::Args),
     /// Print the JSON schema of a file format.
     Schema(schema::Args),
+    /// Print completions of the command line for a shell.
+    Completions(completions::Args),
+    /// Print the manual page of a command, or write them all.
+    Man(man::Args),
     /// Serve a built-in lock through the client protocol on stdin and stdout.
     #[command(hide = true)]
     Client(Rest),
     /// Remove a run's leftovers once its harness is gone.
     #[command(hide = true)]
     Reaper(Rest),
+}
+
+/// The whole command line, as it is parsed.
+fn command() -> clap::Command {
+    Cli::command()
 }
 
 /// Words that a hidden command reads by itself.
@@ -134,6 +153,8 @@ pub fn main() -> ExitCode {
         Command::Adapter(args) => adapter::main(&args),
         Command::List(args) => list::main(&args),
         Command::Schema(args) => schema::main(&args),
+        Command::Completions(args) => completions::main(&args),
+        Command::Man(args) => man::main(&args),
         Command::Client(rest) => return crate::client::builtin::main(rest.words),
         Command::Reaper(rest) => return crate::reaper::main(rest.words),
     };
