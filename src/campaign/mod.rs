@@ -133,6 +133,7 @@ pub fn fresh_folder(results: &Path, name: &str) -> std::io::Result<PathBuf> {
 /// What stays of a summary when hundreds are kept: no histograms, and of each check the first finding.
 pub fn slim(mut summary: Summary) -> Summary {
     summary.histograms = crate::report::latency::Latencies::default();
+    summary.intervals = crate::report::intervals::Intervals::default();
     summary.overlaps = crate::report::latency::Durations::default();
     for check in &mut summary.verdict.checks {
         check.findings.truncate(1);

@@ -9,6 +9,7 @@
 //! history.jsonl ─┼─ scan, windows, latency → summary ─┬─ terminal (tables, timeline)
 //! verdict.json ──┘                                    ├─ markdown  → summary.md
 //!                                                     ├─ junit     → junit.xml
+//!                                                     ├─ intervals → latency/*.hlog
 //!                                                     ├─ hgrm      → latency/*.hgrm, violations.hgrm
 //!                                                     ├─ html      → report.html (reads history.jsonl once more)
 //!                                                     └─ json      → --json
@@ -21,6 +22,7 @@ pub mod github;
 pub mod glyphs;
 pub mod hgrm;
 pub mod html;
+pub mod intervals;
 pub mod json;
 pub mod junit;
 pub mod latency;
@@ -58,10 +60,11 @@ pub const RENDERERS: &[&(dyn Renderer + Sync)] = &[
     &markdown::Markdown,
     &junit::Junit,
     &hgrm::Hgrm,
+    &intervals::IntervalLogs,
     &html::Html,
 ];
 
-/// Write summary.md, junit.xml, latency/*.hgrm, violations.hgrm and report.html into a results folder, each atomically.
+/// Write summary.md, junit.xml, latency/*.hgrm, latency/*.hlog, violations.hgrm and report.html into a results folder, each atomically.
 ///
 /// # Errors
 /// The first file that cannot be made or written; those before it stand.
