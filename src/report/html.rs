@@ -12,6 +12,7 @@
 //! Without script all is there but zooming; without colours all is told apart by pattern, place and text.
 mod charts;
 mod nodes;
+mod picture;
 mod quantiles;
 mod sequence;
 mod svg;
@@ -30,6 +31,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 use track::{Track, track};
+
+pub use picture::picture;
 
 pub(super) const STYLE: &str = include_str!("html/page.css");
 const SCRIPT: &str = include_str!("html/page.js");
