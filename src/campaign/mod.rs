@@ -10,10 +10,12 @@
 //! | [`shard`] | which part of the runs this process makes |
 //! | [`place`] | one set of servers and the runs on it |
 //! | [`series`] | runs one after the other, those of one topology on the same servers |
+//! | [`scorecard`] | the schedules that a lock library is put through |
 //! | [`compare`] | several systems under the same seeds, side by side in time |
 pub mod compare;
 pub mod folder;
 pub mod place;
+pub mod scorecard;
 pub mod series;
 pub mod shard;
 

@@ -28,6 +28,7 @@ pub mod markdown;
 pub mod progress;
 pub mod sanitise;
 pub mod scan;
+pub mod scorecard;
 pub mod suite;
 pub mod summary;
 pub mod tables;
