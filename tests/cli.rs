@@ -10,7 +10,17 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 const COMMANDS: &[&str] = &[
-    "run", "suite", "compare", "merge", "predict", "check", "doctor", "clean", "adapter", "list",
+    "run",
+    "suite",
+    "compare",
+    "scorecard",
+    "merge",
+    "predict",
+    "check",
+    "doctor",
+    "clean",
+    "adapter",
+    "list",
     "schema",
 ];
 

@@ -38,7 +38,7 @@ pub(crate) enum Why {
     NeverHad { section: u32, nodes: usize },
     /// `section` counted an extension that the node never applied.
     NotExtended { section: u32 },
-    /// `section`'s own failed extension took the key away.
+    /// `section`'s own extension, one that failed or that no quorum applied, took the key away.
     OwnExtend { section: u32 },
     /// `section`'s value is that of several attempts of its worker, and an earlier one's command removed it.
     Reused { section: u32 },
@@ -248,8 +248,9 @@ pub(crate) fn appliers(f: &Facts, e: &Extension) -> usize {
 fn deleted_cause(f: &Facts, victim: u32, loss: Loss, service: Cause) -> Cause {
     let del = *f.servers.at(loss.seen);
     let own = f.extensions_of(victim).iter();
+    let quorum = f.model().quorum as usize;
     let own = own
-        .filter(|e| e.ended != Ended::Ok)
+        .filter(|e| e.ended != Ended::Ok || appliers(f, e) < quorum)
         .any(|e| e.inv <= del.at && e.ret >= del.not_before);
     if own {
         let why = Why::OwnExtend { section: victim };

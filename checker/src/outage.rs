@@ -26,9 +26,14 @@ pub(crate) fn outage(f: &Facts, client: Option<Name>, from: Ns, to: Ns) -> Outag
     if f.faults.stalled_in(from, to) {
         return Outage::Other;
     }
+    lost(f, client, from, to)
+}
+
+/// The same, for whoever has stalls of the machine in its bound already (ε).
+pub(crate) fn lost(f: &Facts, client: Option<Name>, from: Ns, to: Ns) -> Outage {
     let mut lost: Vec<&str> = Vec::new();
     for w in f.faults.active(from, to) {
-        if LOSES_NODE.contains(&w.kind.as_str()) {
+        if loses_nodes(w) {
             lost.extend(w.target.split(',').map(str::trim));
         } else if let Some(client) = client.filter(|_| cuts(w)) {
             let mine = links(w).filter(|l| l.0 == f.names.text(client));
@@ -48,6 +53,11 @@ pub(crate) fn outage(f: &Facts, client: Option<Name>, from: Ns, to: Ns) -> Outag
         0 => Outage::None,
         n => Outage::Nodes(n),
     }
+}
+
+/// The window takes whole nodes away.
+pub(crate) fn loses_nodes(w: &Window) -> bool {
+    LOSES_NODE.contains(&w.kind.as_str())
 }
 
 /// The window cuts links and does nothing else.

@@ -11,10 +11,12 @@
 //! | [`place`] | one set of servers and the runs on it |
 //! | [`series`] | runs one after the other, those of one topology on the same servers |
 //! | `stop` | why runs were not made, in words |
+//! | [`scorecard`] | the schedules that a lock library is put through |
 //! | [`compare`] | several systems under the same seeds, side by side in time |
 pub mod compare;
 pub mod folder;
 pub mod place;
+pub mod scorecard;
 pub mod series;
 pub mod shard;
 mod stop;

@@ -19,6 +19,7 @@ mod report;
 mod run;
 mod say;
 mod schema;
+mod scorecard;
 mod serve;
 mod signals;
 mod start;
@@ -65,6 +66,8 @@ enum Command {
     ///
     /// Workload files are code: run only files that you trust.
     Compare(compare::Args),
+    /// Fifteen named checks on a lock library behind the client protocol: verdict, evidence, and how to replay each.
+    Scorecard(scorecard::Args),
     /// Put the results of several shards, or of any folders, into one table, `junit.xml` and page.
     Merge(merge::Args),
     /// Predict how often a critical section outlasts its lease, from work times and pauses of one's own.
@@ -143,6 +146,7 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::main(&args),
         Command::Suite(args) => suite::main(&args),
         Command::Compare(args) => compare::main(&args),
+        Command::Scorecard(args) => scorecard::main(&args),
         Command::Merge(args) => merge::main(&args),
         Command::Predict(args) => predict::main(&args),
         Command::Check(args) => check::main(&args),

@@ -31,6 +31,7 @@ pub mod progress;
 pub mod runs;
 pub mod sanitise;
 pub mod scan;
+pub mod scorecard;
 pub mod suite;
 pub mod summary;
 pub mod tables;

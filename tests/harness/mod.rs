@@ -61,6 +61,19 @@ pub fn lacking(test: &str, what: &str) {
     remark(&format!("{test}: skipped, no {what}"));
 }
 
+/// The libraries' cache, as adapters/setup finds it.
+pub fn adapters() -> PathBuf {
+    let var = |name| std::env::var_os(name).filter(|v| !v.is_empty());
+    var("FENCEPOST_ADAPTERS").map_or_else(
+        || {
+            let home = || PathBuf::from(var("HOME").unwrap_or_default()).join(".cache");
+            let base = var("XDG_CACHE_HOME").map_or_else(home, PathBuf::from);
+            base.join("fencepost/adapters")
+        },
+        PathBuf::from,
+    )
+}
+
 /// What a test did not do, on stderr.
 pub fn remark(text: &str) {
     #[expect(clippy::print_stderr, reason = "a test says what it did not do")]

@@ -2,17 +2,19 @@
 //!
 //! Owns what a minority must not cause: calls over their bound; a free lock that is refused all through the outage; a
 //! release or an extension without success whose acquire had succeeded in the same outage, so that the quorum that
-//! granted was there all along. The bounds are those of `progress`. That a try fails, or a release of what was granted on
+//! granted was there all along; a key that nobody at all is granted for longer than the bound, though many tries were made,
+//! whatever they were answered. The bounds are those of `progress`, and have the stalls of the machine in them. That a try fails, or a release of what was granted on
 //! a quorum of which a node is lost since, is no finding: that happens to the best.
 use super::deadlock::bound;
 use super::progress::{gap_finding, late_finding, too_late};
 use super::{Answer, CheckInfo};
-use crate::analysis::{Analysis, Found, finding};
-use crate::facts::{Facts, seconds};
-use crate::outage::{Outage, outage, spare};
+use crate::analysis::{Analysis, Found, finding, finding_on};
+use crate::facts::{Facts, length, seconds};
+use crate::names::Name;
+use crate::outage::{Outage, loses_nodes, lost, outage, spare};
 use crate::proof;
 use crate::section::{Ended, NEVER, Ns, Section};
-use crate::verdict::{Blame, Class};
+use crate::verdict::{Blame, Class, Finding};
 
 pub(super) const INFO: CheckInfo = CheckInfo {
     name: "minority",
@@ -24,6 +26,8 @@ pub(super) const INFO: CheckInfo = CheckInfo {
 
 /// Releases and extensions in vain that make a finding: a slow machine can spoil one or two.
 const IN_VAIN_MIN: usize = 3;
+/// Tries that make a finding where nobody was granted the key: two that vote against each other have met often enough.
+const TRIES_MIN: usize = 10;
 
 fn run(a: &mut Analysis) -> Answer {
     let f = &a.facts;
@@ -32,22 +36,27 @@ fn run(a: &mut Analysis) -> Answer {
     }
     let mut found = Found::default();
     let mut outages = 0u64;
-    let small =
-        |client, from, to| matches!(outage(f, client, from, to), Outage::Nodes(n) if n <= spare(f));
+    let small = |client, from, to| is_small(f, outage(f, client, from, to));
     for w in &f.faults.windows {
         let (from, to) = w.span();
-        outages += u64::from(w.bit.is_some() && small(w_client(f, w), from, to.min(f.last)));
+        let lost = lost(f, w_client(f, w), from, to.min(f.last));
+        outages += u64::from(w.bit.is_some() && is_small(f, lost));
     }
     for late in &f.late {
         if too_late(f, late) && small(Some(late.client), late.inv, late.ret) {
             found.add(None, || late_finding(f, "minority", late));
         }
     }
+    let mut refused: Vec<Name> = Vec::new();
     for gap in &f.gaps {
         let late = gap.last.0 >= gap.since.saturating_add(bound(f));
-        if late && small(None, gap.since, gap.last.1) {
+        if late && is_small(f, lost(f, None, gap.since, gap.last.1)) {
+            refused.push(gap.key);
             found.add(None, || gap_finding(f, "minority", gap, gap.since));
         }
+    }
+    for vain in nobody(f).filter(|v| !refused.contains(&v.key)) {
+        found.add(None, || nobody_finding(f, vain));
     }
     let failed: Vec<(u32, Ns, &str)> = in_vain(f, small).collect();
     if failed.len() >= IN_VAIN_MIN {
@@ -59,6 +68,71 @@ fn run(a: &mut Analysis) -> Answer {
             .then(|| "no minority of the servers was lost on its own".to_owned()),
         note: None,
     }
+}
+
+fn is_small(f: &Facts, outage: Outage) -> bool {
+    matches!(outage, Outage::Nodes(n) if n <= spare(f))
+}
+
+/// Tries for a key in an outage in which nobody was granted it any more.
+#[derive(Debug, Clone, Copy)]
+struct Nobody {
+    key: Name,
+    /// The outage had begun and the last holder had let go.
+    since: Ns,
+    tries: usize,
+    /// Invoke and return of the last one.
+    last: (Ns, Ns),
+}
+
+/// Keys that nobody was granted for longer than the bound, a minority being lost all the while and nothing else wrong. What
+/// a holder in doubt left on the servers is gone by then: its lease is in the bound.
+fn nobody(f: &Facts) -> impl Iterator<Item = Nobody> + '_ {
+    let windows = f.faults.windows.iter().filter(|w| loses_nodes(w));
+    let outages = windows.filter_map(move |w| Some((w.bit?, w.heal.or(w.healed)?.min(f.last))));
+    let outages = outages.filter(move |(from, to)| is_small(f, lost(f, None, *from, *to)));
+    let mut keys: Vec<Name> = f.vain.iter().map(|v| v.key).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    outages.flat_map(move |(from, to)| {
+        let each = keys.clone().into_iter();
+        each.filter_map(move |key| nobody_granted(f, key, (from, to)))
+    })
+}
+
+fn nobody_granted(f: &Facts, key: Name, (from, to): (Ns, Ns)) -> Option<Nobody> {
+    let holds = f.granted_in(key, 0, to).iter();
+    let since = holds.fold(from, |since, i| since.max(f.section(*i).belief_end));
+    let tries = f
+        .vain
+        .iter()
+        .filter(|v| v.key == key && v.inv >= since && v.ret <= to);
+    let tries: Vec<(Ns, Ns)> = tries.map(|v| (v.inv, v.ret)).collect();
+    let last = tries.iter().copied().max()?;
+    let long = last.0 >= since.saturating_add(bound(f));
+    (long && tries.len() >= TRIES_MIN).then_some(Nobody {
+        key,
+        since,
+        tries: tries.len(),
+        last,
+    })
+}
+
+fn nobody_finding(f: &Facts, v: Nobody) -> Finding {
+    let sentence = format!(
+        "nobody was granted {} from {} on, in {} tries, the last begun at {}, though no more than {} of {} servers were lost \
+         and the bound is {}",
+        f.names.text(v.key),
+        seconds(v.since),
+        v.tries,
+        seconds(v.last.0),
+        spare(f),
+        f.model().nodes,
+        length(bound(f)),
+    );
+    let span = (v.since, v.last.1);
+    let proof = proof::minority::nobody(f, v.since, v.tries, v.last, bound(f));
+    finding_on(f, "minority", Blame::Unknown, v.key, span, &[], sentence).proved(proof)
 }
 
 /// The client that a window hits, if it hits one.

@@ -2,7 +2,8 @@
 //!
 //! Owns the wording. Must not know how it was found.
 use super::{exact, let_be};
-use crate::facts::Facts;
+use crate::facts::{Facts, length};
+use crate::outage::spare;
 use crate::section::Ns;
 
 /// Failures shown, at most.
@@ -30,4 +31,29 @@ pub(crate) fn in_vain(f: &Facts, failed: &[(u32, Ns, &str)], spare: usize) -> Ve
         failed.len()
     ));
     steps
+}
+
+/// Nobody was granted a key since then.
+pub(crate) fn nobody(f: &Facts, since: Ns, tries: usize, last: (Ns, Ns), bound: Ns) -> Vec<String> {
+    let model = f.model();
+    vec![
+        format!(
+            "From {} on no more than {} of {} servers were lost, nothing else was wrong, and nobody held the lock.",
+            exact(since),
+            spare(f),
+            model.nodes
+        ),
+        format!(
+            "Then {tries} tries were answered, and none was a grant; the last was invoked at {} and answered at {}.",
+            exact(last.0),
+            exact(last.1)
+        ),
+        format!(
+            "But whatever had been left on the servers by then was gone after {}, and a quorum of {} was there: that is {} \
+             later.",
+            length(bound),
+            model.quorum,
+            length(last.0.saturating_sub(since))
+        ),
+    ]
 }

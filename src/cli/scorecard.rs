@@ -1,0 +1,258 @@
+//! `fencepost scorecard`: fifteen named checks on a lock library, each with its evidence and the command that replays it.
+//!
+//! Owns the flags, which libraries get a card, and what is told. Which runs that takes is `campaign`'s, what they show
+//! `report`'s.
+use super::exit::Exit;
+use super::say;
+use super::start::start;
+use super::stopped::{self, on_runtime, stopped};
+use super::suite::{Where, minutes};
+use crate::campaign::{self, Flow, Job, Setting, Stop, scorecard, series};
+use crate::plan::{Overrides, PlanError};
+use crate::report::progress::{Mode, Progress};
+use crate::report::sanitise::visible;
+use crate::report::scorecard::{About, Card, Grade, Run, Subject, about, page, terminal};
+use crate::report::tables;
+use crate::run::{RunError, results};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Arguments of `scorecard`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  fencepost scorecard -- python3 my_adapter.py
+  fencepost scorecard --several -- node my_redlock.js
+  fencepost scorecard --library redsync --library redlock
+  fencepost scorecard --markdown > docs/libraries.md    every library that is set up
+
+Exit codes: 0 nothing is broken; 1 something is; 2 nothing is, but something could not be judged.")]
+pub struct Args {
+    /// A library of adapters/libraries.toml; may be given more than once. Without it and without CMD: all that are set up.
+    #[arg(long = "library", value_name = "NAME")]
+    libraries: Vec<String>,
+    /// CMD takes several servers: it is also asked what becomes of it when one of three is lost.
+    #[arg(long)]
+    several: bool,
+    /// Only this schedule of workloads/scorecard/; may be given more than once.
+    #[arg(long = "schedule", value_name = "NAME", value_parser = schedules())]
+    schedules: Vec<String>,
+    /// Seed of the first try of each schedule.
+    #[arg(long, default_value_t = 7)]
+    seed: u64,
+    /// Override a key of every schedule, such as `lock.options.retries=0`; may be given more than once.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Print the page of all cards as Markdown: of a finding that no public report is known for, without the recipe.
+    #[arg(long)]
+    markdown: bool,
+    #[command(flatten)]
+    place: Where,
+    /// The adapter and its arguments.
+    #[arg(last = true, value_name = "CMD", conflicts_with = "libraries")]
+    command: Vec<String>,
+}
+
+/// The names of the schedules, for the flag.
+fn schedules() -> clap::builder::PossibleValuesParser {
+    clap::builder::PossibleValuesParser::new(scorecard::SCHEDULES.iter().map(|s| s.0))
+}
+
+pub fn main(args: &Args) -> Exit {
+    let subjects = match subjects(args) {
+        Ok(subjects) => subjects,
+        Err(exit) => return exit,
+    };
+    let results = args.place.results.join("scorecard");
+    if let Err(source) = results::ready(&results) {
+        return stopped::no_results(&results, source);
+    }
+    on_runtime(cards(args, subjects, &results))
+}
+
+/// Who gets a card.
+fn subjects(args: &Args) -> Result<Vec<Subject>, Exit> {
+    if !args.command.is_empty() {
+        return Ok(vec![Subject {
+            name: "own".to_owned(),
+            command: args.command.clone(),
+            several: args.several,
+            known: BTreeMap::new(),
+        }]);
+    }
+    let mut all = scorecard::libraries().map_err(|error| {
+        say::error(&error, None);
+        Exit::Defect
+    })?;
+    let names: Vec<String> = all.iter().map(|s| s.name.clone()).collect();
+    if let Some(odd) = args.libraries.iter().find(|l| !names.contains(l)) {
+        let odd = visible(odd);
+        say::word(&format!("error: no library `{odd}`"));
+        say::word(&format!("hint: one of {}", names.join(", ")));
+        return Err(Exit::Usage);
+    }
+    all.retain(|s| args.libraries.is_empty() || args.libraries.contains(&s.name));
+    Ok(all)
+}
+
+/// A run that is to be made, and whose it is.
+struct Wanted {
+    subject: usize,
+    schedule: &'static str,
+    job: Job,
+}
+
+fn wanted(
+    args: &Args,
+    cards: &[Card],
+    n: u64,
+    which: impl Fn(&Card, &'static str) -> bool,
+) -> Result<Vec<Wanted>, PlanError> {
+    let over = Overrides {
+        set: args.set.clone(),
+        seed: Some(args.seed + n),
+        ..Overrides::default()
+    };
+    let mut all = Vec::new();
+    for (subject, card) in cards.iter().enumerate() {
+        for (schedule, text) in scorecard::SCHEDULES {
+            let named = args.schedules.is_empty() || args.schedules.iter().any(|s| s == schedule);
+            // The first one tells who is there.
+            let asked = named || *schedule == scorecard::FIRST;
+            if asked && scorecard::fits(&card.subject, schedule) && which(card, schedule) {
+                let plan = scorecard::plan(&card.subject, (schedule, text), &over)?;
+                let file = format!("workloads/scorecard/{schedule}.toml").into();
+                let job = Job { file, plan };
+                all.push(Wanted {
+                    subject,
+                    schedule,
+                    job,
+                });
+            }
+        }
+    }
+    Ok(all)
+}
+
+async fn cards(args: &Args, subjects: Vec<Subject>, results: &Path) -> Exit {
+    let (mut signals, backend, why) = match start(&args.place.backend).await {
+        Ok(started) => started,
+        Err(exit) => return exit,
+    };
+    let asked = !args.libraries.is_empty() || !args.command.is_empty();
+    let progress = Progress::new(Mode::detect(args.markdown));
+    let mut cards: Vec<Card> = subjects
+        .into_iter()
+        .map(|subject| Card {
+            subject,
+            about: About::default(),
+            runs: BTreeMap::new(),
+        })
+        .collect();
+    let mut exit = Exit::Ok;
+    // The first round, without a fault, shows who is there at all; later ones ask again what could not be judged.
+    for round in 0..=scorecard::TRIES {
+        let first = |s: &str| s == scorecard::FIRST;
+        let open = |card: &Card, s: &'static str| match card.runs.get(s) {
+            None => round == 1,
+            Some(run) => round > 1 && run.is_unknown(),
+        };
+        let runs = wanted(args, &cards, round.saturating_sub(1), |card, s| {
+            if round == 0 { first(s) } else { open(card, s) }
+        });
+        let runs = match runs {
+            Ok(runs) => runs,
+            Err(error) => {
+                say::plan_error(&error);
+                return Exit::Usage;
+            }
+        };
+        let jobs: Vec<Job> = runs.iter().map(|w| w.job.clone()).collect();
+        if jobs.is_empty() {
+            continue;
+        }
+        let time = minutes(campaign::expected_duration(&jobs));
+        let count = tables::plural(jobs.len() as u64, "run");
+        say::word(&format!("{count}, about {time}; {why}"));
+        let setting = Setting {
+            backend,
+            results,
+            progress: &progress,
+        };
+        let mut refused: Vec<usize> = Vec::new();
+        let outcome = series(&jobs, &setting, &mut signals, |job, made| {
+            let Some(w) = runs.iter().find(|w| w.job.plan.name == job.plan.name) else {
+                return Flow::Next;
+            };
+            let seed = job.plan.seed;
+            let run = match made {
+                Ok(summary) => Run::of(summary, seed),
+                Err(stop) => {
+                    let client = matches!(&*stop, Stop::Run(RunError::Client(_)));
+                    let said = stopped::why(&stop);
+                    if client && round == 0 {
+                        refused.push(w.subject);
+                        progress.line(&format!("{}: {}", job.plan.name, visible(&said)));
+                        if asked {
+                            exit = exit.worst(stopped::code_of(&stop));
+                        }
+                    }
+                    Run::not_made(first_words(&said), seed)
+                }
+            };
+            progress.line(&line(&job.plan.name, &run));
+            cards[w.subject].runs.insert(w.schedule, run);
+            Flow::Next
+        })
+        .await;
+        if let Err(stop) = outcome {
+            progress.finish();
+            return stopped(&stop);
+        }
+        // Who does not speak gets no card.
+        for subject in refused.into_iter().rev() {
+            cards.remove(subject);
+        }
+    }
+    progress.finish();
+    exit.worst(tell(args, cards))
+}
+
+fn line(name: &str, run: &Run) -> String {
+    let what = match &run.made {
+        Ok(verdict) => format!("{:?}", verdict.outcome).to_lowercase(),
+        Err(why) => format!("not run: {}", visible(why)),
+    };
+    format!("{name}, seed {}: {what}", run.seed)
+}
+
+/// The page needs no path of this machine: what stands before the first semicolon says it.
+fn first_words(why: &str) -> String {
+    why.split(';').next().unwrap_or_default().to_owned()
+}
+
+/// Tells all cards; the exit code is the worst of them.
+fn tell(args: &Args, mut cards: Vec<Card>) -> Exit {
+    for card in &mut cards {
+        if let Some(run) = card.runs.get(scorecard::FIRST)
+            && run.made.is_ok()
+        {
+            match about(&run.dir) {
+                Ok(found) => card.about = found,
+                Err(error) => say::error(&error, None),
+            }
+        }
+    }
+    if args.markdown {
+        say::data(&page::page(&cards));
+    } else {
+        for card in &cards {
+            say::data(&terminal::terminal(card));
+        }
+    }
+    let exits = cards.iter().map(|card| match card.worst() {
+        Grade::Broken => Exit::Failed,
+        Grade::Unknown => Exit::Unknown,
+        _ => Exit::Ok,
+    });
+    exits.fold(Exit::Ok, Exit::worst)
+}
