@@ -8,6 +8,7 @@ use super::start::start;
 use super::stopped::{self, on_runtime, stopped};
 use super::suite::{Where, minutes};
 use crate::campaign::{self, Flow, Job, Setting, Stop, scorecard, series};
+use crate::own::Own;
 use crate::plan::{Overrides, PlanError};
 use crate::report::progress::{Mode, Progress};
 use crate::report::sanitise::visible;
@@ -148,7 +149,7 @@ async fn cards(args: &Args, subjects: Vec<Subject>, results: &Path) -> Exit {
             runs: BTreeMap::new(),
         })
         .collect();
-    let mut exit = Exit::Ok;
+    let (mut exit, own) = (Exit::Ok, Own::this());
     // The first round, without a fault, shows who is there at all; later ones ask again what could not be judged.
     for round in 0..=scorecard::TRIES {
         let first = |s: &str| s == scorecard::FIRST;
@@ -177,6 +178,7 @@ async fn cards(args: &Args, subjects: Vec<Subject>, results: &Path) -> Exit {
             backend,
             results,
             progress: &progress,
+            own: &own,
         };
         let mut refused: Vec<usize> = Vec::new();
         let outcome = series(&jobs, &setting, &mut signals, |job, made| {
@@ -188,7 +190,7 @@ async fn cards(args: &Args, subjects: Vec<Subject>, results: &Path) -> Exit {
                 Ok(summary) => Run::of(summary, seed),
                 Err(stop) => {
                     let client = matches!(&*stop, Stop::Run(RunError::Client(_)));
-                    let said = stopped::why(&stop);
+                    let said = stop.why();
                     if client && round == 0 {
                         refused.push(w.subject);
                         progress.line(&format!("{}: {}", job.plan.name, visible(&said)));
