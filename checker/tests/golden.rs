@@ -99,6 +99,8 @@ const VIOLATED: &[(&str, &[&str])] = &[
     ("overwrite", &["ownership"]),
     ("killed-with-ttl", &[]),
     ("latent", &[]),
+    ("leak-minority", &["leak"]),
+    ("leak-minority-cleaned", &[]),
     ("mutex-clean-up", &[]),
     ("mutex-failed-release", &["service"]),
     ("mutex-ok", &[]),

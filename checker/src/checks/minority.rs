@@ -5,16 +5,22 @@
 //! granted was there all along; a key that nobody at all is granted for longer than the bound, though many tries were made,
 //! whatever they were answered. The bounds are those of `progress`, and have the stalls of the machine in them. That a try fails, or a release of what was granted on
 //! a quorum of which a node is lost since, is no finding: that happens to the best.
+//!
+//! How many such calls make a finding follows from how many were made. Say that a slow machine, for less than the
+//! recorded stalls, spoils one call in twenty of a good lock, each by itself; then k failures of n calls are a finding
+//! where so many or more would come about in less than one of a thousand runs (the upper tail of the binomial
+//! distribution): 3 of 3, 5 of 10, 14 of 100.
 use super::deadlock::bound;
 use super::progress::{gap_finding, late_finding, too_late};
 use super::{Answer, CheckInfo};
 use crate::analysis::{Analysis, Found, finding, finding_on};
 use crate::facts::{Facts, length, seconds};
 use crate::names::Name;
-use crate::outage::{Outage, loses_nodes, lost, outage, spare};
+use crate::outage::{Outage, loses_nodes, outage, outage_in_stalls, spare};
 use crate::proof;
 use crate::section::{Ended, NEVER, Ns, Section};
 use crate::verdict::{Blame, Class, Finding};
+use statrs::function::beta::beta_reg;
 
 pub(super) const INFO: CheckInfo = CheckInfo {
     name: "minority",
@@ -24,10 +30,12 @@ pub(super) const INFO: CheckInfo = CheckInfo {
     run,
 };
 
-/// Releases and extensions in vain that make a finding: a slow machine can spoil one or two.
-const IN_VAIN_MIN: usize = 3;
 /// Tries that make a finding where nobody was granted the key: two that vote against each other have met often enough.
 const TRIES_MIN: usize = 10;
+/// The share of a good lock's calls that a slow machine may spoil.
+const SPOILED: f64 = 0.05;
+/// How often that may make a finding of a good lock.
+const CHANCE: f64 = 0.001;
 
 fn run(a: &mut Analysis) -> Answer {
     let f = &a.facts;
@@ -39,7 +47,7 @@ fn run(a: &mut Analysis) -> Answer {
     let small = |client, from, to| is_small(f, outage(f, client, from, to));
     for w in &f.faults.windows {
         let (from, to) = w.span();
-        let lost = lost(f, w_client(f, w), from, to.min(f.last));
+        let lost = outage_in_stalls(f, w_client(f, w), from, to.min(f.last));
         outages += u64::from(w.bit.is_some() && is_small(f, lost));
     }
     for late in &f.late {
@@ -50,7 +58,7 @@ fn run(a: &mut Analysis) -> Answer {
     let mut refused: Vec<Name> = Vec::new();
     for gap in &f.gaps {
         let late = gap.last.0 >= gap.since.saturating_add(bound(f));
-        if late && is_small(f, lost(f, None, gap.since, gap.last.1)) {
+        if late && is_small(f, outage_in_stalls(f, None, gap.since, gap.last.1)) {
             refused.push(gap.key);
             found.add(None, || gap_finding(f, "minority", gap, gap.since));
         }
@@ -58,9 +66,13 @@ fn run(a: &mut Analysis) -> Answer {
     for vain in nobody(f).filter(|v| !refused.contains(&v.key)) {
         found.add(None, || nobody_finding(f, vain));
     }
-    let failed: Vec<(u32, Ns, &str)> = in_vain(f, small).collect();
-    if failed.len() >= IN_VAIN_MIN {
-        report(f, &failed, &mut found);
+    let (failed, good): (Vec<Judged<'_>>, Vec<Judged<'_>>) =
+        judged(f, small).partition(|call| call.failed);
+    let all = failed.len() + good.len();
+    if more_than_chance(failed.len(), all) {
+        let failed: Vec<(u32, Ns, &str)> =
+            failed.iter().map(|c| (c.section, c.inv, c.op)).collect();
+        report(f, &failed, all, &mut found);
     }
     Answer {
         found,
@@ -90,7 +102,8 @@ struct Nobody {
 fn nobody(f: &Facts) -> impl Iterator<Item = Nobody> + '_ {
     let windows = f.faults.windows.iter().filter(|w| loses_nodes(w));
     let outages = windows.filter_map(move |w| Some((w.bit?, w.heal.or(w.healed)?.min(f.last))));
-    let outages = outages.filter(move |(from, to)| is_small(f, lost(f, None, *from, *to)));
+    let outages =
+        outages.filter(move |(from, to)| is_small(f, outage_in_stalls(f, None, *from, *to)));
     let mut keys: Vec<Name> = f.vain.iter().map(|v| v.key).collect();
     keys.sort_unstable();
     keys.dedup();
@@ -142,11 +155,25 @@ fn w_client(f: &Facts, w: &crate::faults::Window) -> Option<u32> {
     sections.find(|c| f.names.text(*c) == client)
 }
 
-/// Releases and extensions without success, inside of the promise of an acquire that succeeded in the same outage.
-fn in_vain<'a>(
+/// Whether `failed` of `all` calls are more than a slow machine explains: P(X ≥ failed), X ~ Binomial(all, [`SPOILED`]).
+fn more_than_chance(failed: usize, all: usize) -> bool {
+    let tail = |k: f64, n: f64| beta_reg(k, n - k + 1.0, SPOILED);
+    failed > 0 && tail(failed as f64, all as f64) < CHANCE
+}
+
+/// A release or an extension that should have succeeded.
+struct Judged<'a> {
+    section: u32,
+    inv: Ns,
+    op: &'a str,
+    failed: bool,
+}
+
+/// Releases and extensions inside of the promise of an acquire that succeeded in the same outage.
+fn judged<'a>(
     f: &'a Facts,
     small: impl Fn(Option<u32>, Ns, Ns) -> bool + 'a,
-) -> impl Iterator<Item = (u32, Ns, &'static str)> + 'a {
+) -> impl Iterator<Item = Judged<'a>> {
     let sections = (0u32..).zip(&f.sections);
     let ends = sections.flat_map(|(i, s)| {
         let release = (s.release, s.release_inv, s.release_ret, "release");
@@ -155,15 +182,20 @@ fn in_vain<'a>(
         let calls = std::iter::once(release).chain(extensions);
         calls.map(move |c| (i, s, c))
     });
-    ends.filter_map(move |(i, s, (ended, inv, ret, op))| {
-        let failed = matches!(ended, Ended::Info | Ended::Fail);
+    ends.filter_map(move |(section, s, (ended, inv, ret, op))| {
+        let answered = matches!(ended, Ended::Ok | Ended::Info | Ended::Fail);
         let to = if ret == NEVER {
             inv.saturating_add(f.epsilon())
         } else {
             ret
         };
-        (failed && promised_until(s, inv) && small(Some(s.client), s.inv, to))
-            .then_some((i, inv, op))
+        let counts = answered && promised_until(s, inv) && small(Some(s.client), s.inv, to);
+        counts.then_some(Judged {
+            section,
+            inv,
+            op,
+            failed: ended != Ended::Ok,
+        })
     })
 }
 
@@ -172,14 +204,14 @@ fn promised_until(s: &Section, at: Ns) -> bool {
     s.inv.saturating_add(s.lease / 2) > at
 }
 
-fn report(f: &Facts, failed: &[(u32, Ns, &str)], found: &mut Found) {
+fn report(f: &Facts, failed: &[(u32, Ns, &str)], all: usize, found: &mut Found) {
     let (i, inv, op) = failed[0];
     let s = f.section(i);
     let client = f.names.text(s.client);
     found.add(None, || {
         let sentence = format!(
             "A ({client}) was granted {} at {} while no more than {} of {} servers were lost, but its {op}, begun at {}, did \
-             not succeed; nor did {} more",
+             not succeed; nor did {} more of {all} such calls",
             f.names.text(s.key),
             seconds(s.ret),
             spare(f),
@@ -189,6 +221,20 @@ fn report(f: &Facts, failed: &[(u32, Ns, &str)], found: &mut Found) {
         );
         let blame = Blame::Library(client.to_owned());
         finding(f, "minority", blame, inv, &[i], sentence)
-            .proved(proof::minority::in_vain(f, failed, spare(f)))
+            .proved(proof::minority::in_vain(f, failed, all, spare(f)))
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_many_failures_are_no_chance() {
+        for (least, all) in [(3, 3), (3, 4), (4, 5), (5, 10), (14, 100)] {
+            assert!(more_than_chance(least, all), "{least} of {all}");
+            assert!(!more_than_chance(least - 1, all), "{} of {all}", least - 1);
+        }
+        assert!(!more_than_chance(0, 0) && !more_than_chance(1, 1) && !more_than_chance(2, 2));
+    }
 }

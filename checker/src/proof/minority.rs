@@ -9,8 +9,13 @@ use crate::section::Ns;
 /// Failures shown, at most.
 const SHOWN: usize = 4;
 
-/// These calls, each of a section, did not succeed; `spare` servers may be lost without harm.
-pub(crate) fn in_vain(f: &Facts, failed: &[(u32, Ns, &str)], spare: usize) -> Vec<String> {
+/// These calls of `all`, each of a section, did not succeed; `spare` servers may be lost without harm.
+pub(crate) fn in_vain(
+    f: &Facts,
+    failed: &[(u32, Ns, &str)],
+    all: usize,
+    spare: usize,
+) -> Vec<String> {
     let model = f.model();
     let mut steps = Vec::new();
     for (n, (i, inv, op)) in failed.iter().take(SHOWN).enumerate() {
@@ -27,7 +32,8 @@ pub(crate) fn in_vain(f: &Facts, failed: &[(u32, Ns, &str)], spare: usize) -> Ve
         model.quorum, model.nodes
     ));
     steps.push(format!(
-        "But the servers that granted were there, and {} such calls did not succeed; a slow machine explains one or two.",
+        "But the servers that granted were there, and {} of {all} such calls did not succeed: were one in twenty spoiled by \
+         a slow machine, so many would be in less than one of a thousand runs.",
         failed.len()
     ));
     steps
