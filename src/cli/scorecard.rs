@@ -10,6 +10,7 @@ use super::suite::{Where, minutes};
 use crate::campaign::{self, Flow, Job, Setting, Stop, scorecard, series};
 use crate::own::Own;
 use crate::plan::{Overrides, PlanError};
+use crate::report::Summary;
 use crate::report::progress::{Mode, Progress};
 use crate::report::sanitise::visible;
 use crate::report::scorecard::{About, Card, Grade, Run, Subject, about, page, terminal};
@@ -17,6 +18,7 @@ use crate::report::tables;
 use crate::run::{RunError, results};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::rc::Rc;
 
 /// Arguments of `scorecard`.
 #[derive(Debug, clap::Args)]
@@ -139,28 +141,17 @@ async fn cards(args: &Args, subjects: Vec<Subject>, results: &Path) -> Exit {
         Ok(started) => started,
         Err(exit) => return exit,
     };
-    let asked = !args.libraries.is_empty() || !args.command.is_empty();
     let progress = Progress::new(Mode::detect(args.markdown));
-    let mut cards: Vec<Card> = subjects
-        .into_iter()
-        .map(|subject| Card {
-            subject,
-            about: About::default(),
-            runs: BTreeMap::new(),
-        })
-        .collect();
-    let (mut exit, own) = (Exit::Ok, Own::this());
-    // The first round, without a fault, shows who is there at all; later ones ask again what could not be judged.
+    let own = Own::this();
+    let setting = Setting {
+        backend,
+        results,
+        progress: &progress,
+        own: &own,
+    };
+    let mut sheet = Sheet::new(args, subjects, &progress);
     for round in 0..=scorecard::TRIES {
-        let first = |s: &str| s == scorecard::FIRST;
-        let open = |card: &Card, s: &'static str| match card.runs.get(s) {
-            None => round == 1,
-            Some(run) => round > 1 && run.is_unknown(),
-        };
-        let runs = wanted(args, &cards, round.saturating_sub(1), |card, s| {
-            if round == 0 { first(s) } else { open(card, s) }
-        });
-        let runs = match runs {
+        let runs = match sheet.open(args, round) {
             Ok(runs) => runs,
             Err(error) => {
                 say::plan_error(&error);
@@ -174,35 +165,11 @@ async fn cards(args: &Args, subjects: Vec<Subject>, results: &Path) -> Exit {
         let time = minutes(campaign::expected_duration(&jobs));
         let count = tables::plural(jobs.len() as u64, "run");
         say::word(&format!("{count}, about {time}; {why}"));
-        let setting = Setting {
-            backend,
-            results,
-            progress: &progress,
-            own: &own,
-        };
-        let mut refused: Vec<usize> = Vec::new();
         let outcome = series(&jobs, &setting, &mut signals, |job, made| {
-            let Some(w) = runs.iter().find(|w| w.job.plan.name == job.plan.name) else {
-                return Flow::Next;
-            };
-            let seed = job.plan.seed;
-            let run = match made {
-                Ok(summary) => Run::of(summary, seed),
-                Err(stop) => {
-                    let client = matches!(&*stop, Stop::Run(RunError::Client(_)));
-                    let said = stop.why();
-                    if client && round == 0 {
-                        refused.push(w.subject);
-                        progress.line(&format!("{}: {}", job.plan.name, visible(&said)));
-                        if asked {
-                            exit = exit.worst(stopped::code_of(&stop));
-                        }
-                    }
-                    Run::not_made(first_words(&said), seed)
-                }
-            };
-            progress.line(&line(&job.plan.name, &run));
-            cards[w.subject].runs.insert(w.schedule, run);
+            let of = |w: &&Wanted| w.job.plan.name == job.plan.name;
+            if let Some(wanted) = runs.iter().find(of) {
+                sheet.take(wanted, made, round);
+            }
             Flow::Next
         })
         .await;
@@ -210,21 +177,81 @@ async fn cards(args: &Args, subjects: Vec<Subject>, results: &Path) -> Exit {
             progress.finish();
             return stopped(&stop);
         }
-        // Who does not speak gets no card.
-        for subject in refused.into_iter().rev() {
-            cards.remove(subject);
-        }
+        sheet.dismiss();
     }
     progress.finish();
-    exit.worst(tell(args, cards))
+    sheet.exit.worst(tell(args, sheet.cards))
 }
 
-fn line(name: &str, run: &Run) -> String {
-    let what = match &run.made {
-        Ok(verdict) => format!("{:?}", verdict.outcome).to_lowercase(),
-        Err(why) => format!("not run: {}", visible(why)),
-    };
-    format!("{name}, seed {}: {what}", run.seed)
+/// The cards as they fill.
+struct Sheet<'a> {
+    cards: Vec<Card>,
+    /// Cards of those that did not speak.
+    silent: Vec<usize>,
+    /// These very libraries were asked for: that one does not speak is a failure.
+    asked: bool,
+    exit: Exit,
+    progress: &'a Progress,
+}
+
+impl<'a> Sheet<'a> {
+    fn new(args: &Args, subjects: Vec<Subject>, progress: &'a Progress) -> Self {
+        let card = |subject| Card {
+            subject,
+            about: About::default(),
+            runs: BTreeMap::new(),
+        };
+        Self {
+            cards: subjects.into_iter().map(card).collect(),
+            silent: Vec::new(),
+            asked: !args.libraries.is_empty() || !args.command.is_empty(),
+            exit: Exit::Ok,
+            progress,
+        }
+    }
+
+    /// The runs of a round. The first, without a fault, shows who is there at all; after the second, what could not be
+    /// judged is asked again.
+    fn open(&self, args: &Args, round: u64) -> Result<Vec<Wanted>, PlanError> {
+        let seed = round.saturating_sub(1);
+        wanted(args, &self.cards, seed, |card, schedule| {
+            match card.runs.get(schedule) {
+                None if round == 0 => schedule == scorecard::FIRST,
+                None => round == 1,
+                Some(run) => round > 1 && run.is_unknown(),
+            }
+        })
+    }
+
+    fn take(&mut self, w: &Wanted, made: Result<Summary, Rc<Stop<Exit>>>, round: u64) {
+        let (name, seed) = (&w.job.plan.name, w.job.plan.seed);
+        let run = match made {
+            Ok(summary) => Run::of(summary, seed),
+            Err(stop) => {
+                if round == 0 && matches!(&*stop, Stop::Run(RunError::Client(_))) {
+                    self.silent.push(w.subject);
+                    if self.asked {
+                        self.exit = self.exit.worst(stopped(&stop));
+                    }
+                }
+                Run::not_made(first_words(&stop.why()), seed)
+            }
+        };
+        let what = match &run.made {
+            Ok(verdict) => format!("{:?}", verdict.outcome).to_lowercase(),
+            Err(why) => format!("not run: {}", visible(why)),
+        };
+        self.progress.line(&format!("{name}, seed {seed}: {what}"));
+        self.cards[w.subject].runs.insert(w.schedule, run);
+    }
+
+    /// Who does not speak gets no card.
+    fn dismiss(&mut self) {
+        self.silent.sort_unstable();
+        for subject in self.silent.drain(..).rev() {
+            self.cards.remove(subject);
+        }
+    }
 }
 
 /// The page needs no path of this machine: what stands before the first semicolon says it.
