@@ -10,7 +10,7 @@ SEEDS ?= 1
 EPISODES ?= 20
 COMPARED ?= $(wildcard workloads/compare/*.toml)
 
-.PHONY: help setup images build demo test bench speed fuzz soak matrix threshold comparison results predict fmt lint clean
+.PHONY: help setup images build demo test bench speed fuzz soak matrix threshold comparison results picture predict fmt lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +58,10 @@ results: build ## docs/results.md, from what `make comparison` and `make matrix`
 	@mkdir -p docs
 	@{ cat docs/results.head.md; $(FENCEPOST) merge results/compare results/matrix --markdown --unknown warn; } > docs/results.md.new
 	@mv docs/results.md.new docs/results.md
+
+picture: build ## docs/double-hold.svg, the picture in the README, from a run of plain-del
+	@$(FENCEPOST) run workloads/plain-del.toml --seed 7 --backend local --results results/picture
+	@$(FENCEPOST) report --picture docs/double-hold.svg --of ownership results/picture/plain-del/latest
 
 predict: build ## `predict` against experiments on a grid of leases, work times and pauses; about six minutes
 	@FENCEPOST_GRID=1 $(CARGO) test --locked --test predict -- --nocapture
