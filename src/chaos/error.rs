@@ -43,10 +43,15 @@ impl ChaosError {
     pub(super) fn of_stop<W>(stop: &Stop<W>) -> Self {
         let why = match stop {
             Stop::Halted(_) => Why::Halted,
-            Stop::Run(RunError::Client(ClientError::Log { .. })) => Why::Missing,
+            Stop::Cluster(_)
+            | Stop::Run(
+                RunError::Client(ClientError::Log { .. })
+                | RunError::Cluster(_)
+                | RunError::Results { .. }
+                | RunError::Observe(_),
+            ) => Why::Missing,
             Stop::Run(RunError::Client(_)) => Why::Client,
             Stop::Run(RunError::History(_)) => Why::Defect,
-            Stop::Cluster(_) | Stop::Run(_) => Why::Missing,
         };
         Self::new(why, stop.why(), stop.hint())
     }

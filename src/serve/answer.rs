@@ -123,7 +123,7 @@ impl Desk {
         let root = self.root.clone();
         let wanted = path.clone();
         let opened = tokio::task::spawn_blocking(move || root.open(&wanted)).await;
-        match opened.map_err(io::Error::other).and_then(|o| o) {
+        match opened.unwrap_or_else(|panic| Err(io::Error::other(panic))) {
             Ok(Opened::File(file, len)) if !slash => self.file(file, len, &path, turn),
             Ok(Opened::Folder(entries)) if slash => {
                 drop(turn);

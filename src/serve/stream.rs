@@ -75,11 +75,9 @@ async fn send(
             }
             Err(error) => Err(error),
         };
-        match tokio::time::timeout(PATIENCE, to.send(piece)).await {
-            Ok(Ok(())) => {}
-            // The client takes nothing, or is gone.
-            Ok(Err(_)) => return,
-            Err(_) => return,
-        }
+        // Otherwise the client takes nothing, or is gone.
+        let Ok(Ok(())) = tokio::time::timeout(PATIENCE, to.send(piece)).await else {
+            return;
+        };
     }
 }

@@ -93,13 +93,11 @@ impl UserLock for UnderTest {
         } else {
             lock.release(&name, &owner).await
         };
-        match released.map_err(|e| refusal(&e))? {
-            true => {
-                self.held.borrow_mut().remove(&(worker, key.to_owned()));
-                Ok(())
-            }
-            false => Err(Refusal::new("not-owner")),
+        if !released.map_err(|e| refusal(&e))? {
+            return Err(Refusal::new("not-owner"));
         }
+        self.held.borrow_mut().remove(&(worker, key.to_owned()));
+        Ok(())
     }
 }
 
