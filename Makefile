@@ -59,7 +59,7 @@ results: build ## docs/results.md, from what `make comparison` and `make matrix`
 	@{ cat docs/results.head.md; $(FENCEPOST) merge results/compare results/matrix --markdown --unknown warn; } > docs/results.md.new
 	@mv docs/results.md.new docs/results.md
 
-libraries: build ## docs/libraries.md: the scorecard of every library that `adapters/setup` could install (about 20 minutes)
+libraries: build ## docs/libraries.md: the scorecard of every library that `adapters/setup` could install (about 90 s each)
 	@$(FENCEPOST) scorecard --markdown > docs/libraries.md.new || [ $$? -le 2 ]
 	@mv docs/libraries.md.new docs/libraries.md
 
