@@ -11,7 +11,7 @@
 use crate::facts::{Facts, length, seconds};
 use crate::names::{NONE, Name};
 use crate::section::{Ended, Extension, NEVER, usable};
-use crate::servers::{How, Loss, SeenKind, Stay};
+use crate::servers::{How, Label, Loss, SeenKind, Stay};
 use crate::verdict::Blame;
 
 /// The cause of one exclusion.
@@ -363,15 +363,15 @@ fn may_have_had(f: &Facts, section: u32, node: Name) -> bool {
     })
 }
 
-/// Whether the owner read after a `set` is certainly the one that was set: each value is set once a node, so of
-/// two `set`s with one label the earlier is mislabelled.
+/// Whether the owner read after a `set` is certainly the one that was set: each value of a grant is set once a node, so
+/// of two `set`s with one label the earlier is mislabelled. A value that no grant carries may be set again and again, so
+/// there it must be certain of later `set`s, too.
 pub(crate) fn certain_label(f: &Facts, set: u32) -> bool {
-    let e = f.servers.at(set);
-    e.owner != NONE
-        && f.owned_by(e.owner).is_some()
-        && f.servers
-            .sets_of(e.owner)
-            .all(|i| i == set || f.servers.at(i).node != e.node)
+    match f.servers.label(set) {
+        Label::Doubtful => false,
+        Label::Once => f.owned_by(f.servers.at(set).owner).is_some(),
+        Label::Certain => true,
+    }
 }
 
 /// The half sentence after the colon: `n3 restarted without A's key by 1.190 s`.
