@@ -10,7 +10,7 @@ SEEDS ?= 1
 EPISODES ?= 20
 COMPARED ?= $(wildcard workloads/compare/*.toml)
 
-.PHONY: help setup images build demo test bench speed fuzz soak matrix threshold comparison results predict fmt lint clean
+.PHONY: help setup images build demo test bench speed fuzz soak matrix threshold comparison results libraries picture reports predict fmt lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +58,17 @@ results: build ## docs/results.md, from what `make comparison` and `make matrix`
 	@mkdir -p docs
 	@{ cat docs/results.head.md; $(FENCEPOST) merge results/compare results/matrix --markdown --unknown warn; } > docs/results.md.new
 	@mv docs/results.md.new docs/results.md
+
+libraries: build ## docs/libraries.md: the scorecard of every library that `adapters/setup` could install (about 90 s each)
+	@$(FENCEPOST) scorecard --markdown > docs/libraries.md.new || [ $$? -le 2 ]
+	@mv docs/libraries.md.new docs/libraries.md
+
+reports: build ## bugs of published lock libraries, as reported: bad versions are caught, good ones pass
+	@$(FENCEPOST) suite workloads/reports --repeat $(SEEDS) --results results/reports
+
+picture: build ## docs/double-hold.svg, the picture in the README, from a run of plain-del
+	@$(FENCEPOST) run workloads/plain-del.toml --seed 7 --backend local --results results/picture
+	@$(FENCEPOST) report --picture docs/double-hold.svg --of ownership results/picture/plain-del/latest
 
 predict: build ## `predict` against experiments on a grid of leases, work times and pauses; about six minutes
 	@FENCEPOST_GRID=1 $(CARGO) test --locked --test predict -- --nocapture

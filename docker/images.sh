@@ -83,17 +83,22 @@ look() {
 }
 current() { grep -qxF "$1 $2" <<<"$present"; } # current NAME RECIPE
 
+# The engine stops reading at an archive's end mark, before the padding: a tar that still writes it into a pipe dies of
+# SIGPIPE, and a good image counts as failed. So every archive is a file first.
 build_base() { # build_base SUITE
-    local name recipe
+    local name recipe archive
     name=$(base_name "$1") recipe=$(base_recipe "$1")
     if current "$name" "$recipe"; then return; fi
     say "$name: bootstrap Debian $1"
-    mmdebstrap "${BOOTSTRAP[@]}" "$1" - |
-        docker import --change "LABEL fencepost.recipe=$recipe" --change 'CMD ["bash"]' - "$name"
+    archive="$SETUP_DIR/base-$1.tar"
+    mmdebstrap "${BOOTSTRAP[@]}" "$1" - >"$archive" || return
+    docker import --change "LABEL fencepost.recipe=$recipe" --change 'CMD ["bash"]' - "$name" <"$archive" || return
+    rm -f "$archive"
 }
 
 build_image() { # build_image NAME FOLDER SUITE
-    local name=$1 folder=$2 suite=$3 recipe
+    local name=$1 folder=$2 suite=$3 recipe archive
+    archive="$SETUP_DIR/context-$folder.tar"
     recipe=$(image_recipe "$folder" "$suite")
     if [ -z "$force" ] && current "$name" "$recipe"; then return; fi
     say "$name: build"
@@ -101,11 +106,13 @@ build_image() { # build_image NAME FOLDER SUITE
     if [ -n "$force" ]; then args+=(--no-cache); fi
     if [ "$suite" = - ]; then
         "$DOCKER_DIR/toxiproxy.sh" || return
-        tar -c -C "$DOCKER_DIR/$folder" Dockerfile -C "$TOOLS_DIR" toxiproxy-server | docker build "${args[@]}" -
+        tar -cf "$archive" -C "$DOCKER_DIR/$folder" Dockerfile -C "$TOOLS_DIR" toxiproxy-server || return
     else
         args+=(--build-arg "BASE=$(base_name "$suite")")
-        tar -c -C "$DOCKER_DIR/$folder" Dockerfile -C "$DOCKER_DIR" entrypoint.sh | docker build "${args[@]}" -
+        tar -cf "$archive" -C "$DOCKER_DIR/$folder" Dockerfile -C "$DOCKER_DIR" entrypoint.sh || return
     fi
+    docker build "${args[@]}" - <"$archive" || return
+    rm -f "$archive"
 }
 
 # One line of work: everything that stands on one base, in order; a failure shows the end of its own log.

@@ -19,8 +19,12 @@
 //! | [`tap`] | the proxy that reads RESP and holds, loses or changes single messages |
 //! | [`run`] | the driver, the recorder, the protected resource |
 //! | [`campaign`] | many runs: repeat, suite, compare, shards |
+//! | [`chaos`] | runs from a Rust test |
+//! | [`own`] | how this program is started again, as a reaper or a client |
 //! | [`report`] | the summary and one renderer a format |
+//! | [`serve`] | the runs of a results folder for a browser |
 pub mod campaign;
+pub mod chaos;
 pub mod cli;
 pub mod client;
 pub mod cluster;
@@ -28,10 +32,12 @@ pub mod etcd;
 pub mod fault;
 pub mod lock;
 pub mod observe;
+pub mod own;
 pub mod plan;
 pub mod reaper;
 pub mod record;
 pub mod report;
 pub mod resp;
 pub mod run;
+pub mod serve;
 pub mod tap;

@@ -4,9 +4,8 @@
 //! language, that fails.
 mod harness;
 
-use harness::{fencepost, remark};
+use harness::{adapters, fencepost, remark};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -168,7 +167,7 @@ const SET_UP: &[(&str, &str, &str, &[&str])] = &[
 #[test]
 fn an_adapter_of_each_language_passes_where_it_is_set_up() {
     for (language, folder, nodes, command) in SET_UP {
-        if !cache().join(language).join(folder).exists() {
+        if !adapters().join(language).join(folder).exists() {
             let required = std::env::var("FENCEPOST_REQUIRE_ADAPTERS").unwrap_or_default();
             let skipped = format!("{language}: skipped, adapters/setup {language} was not run");
             assert!(!required.split(' ').any(|l| l == *language), "{skipped}");
@@ -181,19 +180,6 @@ fn an_adapter_of_each_language_passes_where_it_is_set_up() {
         assert_eq!(checked.bad(), [""; 0], "{command:?}\n{}", checked.words);
         assert_eq!(checked.code, 0, "{command:?}");
     }
-}
-
-/// As adapters/setup finds it.
-fn cache() -> PathBuf {
-    let var = |name| std::env::var_os(name).filter(|v| !v.is_empty());
-    var("FENCEPOST_ADAPTERS").map_or_else(
-        || {
-            let home = || PathBuf::from(var("HOME").unwrap_or_default()).join(".cache");
-            let base = var("XDG_CACHE_HOME").map_or_else(home, PathBuf::from);
-            base.join("fencepost/adapters")
-        },
-        PathBuf::from,
-    )
 }
 
 #[test]

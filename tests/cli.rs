@@ -10,8 +10,22 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 const COMMANDS: &[&str] = &[
-    "run", "suite", "compare", "merge", "predict", "check", "doctor", "clean", "adapter", "list",
+    "run",
+    "suite",
+    "compare",
+    "scorecard",
+    "merge",
+    "predict",
+    "check",
+    "doctor",
+    "clean",
+    "adapter",
+    "list",
     "schema",
+    "report",
+    "serve",
+    "completions",
+    "man",
 ];
 
 fn golden(name: &str) -> String {
@@ -43,6 +57,14 @@ fn json_lines(said: &Said) -> Vec<serde_json::Value> {
 #[test]
 fn the_helps_are_whole_and_their_examples_are_right() {
     let mut all = say(&["--help"]).good();
+    let list = all.split("Commands:\n").nth(1).expect("a list");
+    let list = list.split("\n\n").next().unwrap_or_default();
+    let listed = list
+        .lines()
+        .filter(|l| l.starts_with("  ") && !l.starts_with("   "));
+    let listed: BTreeSet<&str> = listed.filter_map(|l| l.split_whitespace().next()).collect();
+    let known: BTreeSet<&str> = COMMANDS.iter().copied().chain(["help"]).collect();
+    assert_eq!(listed, known);
     for command in COMMANDS {
         let help = say(&[command, "--help"]).good();
         let examples: Vec<&str> = help
@@ -66,6 +88,69 @@ fn parses(line: &str) {
     let own = words.iter().position(|w| *w == "--");
     words.insert(own.unwrap_or(words.len()), "--help");
     assert_eq!(say(&words).code, 0, "{line}");
+}
+
+#[test]
+fn completions_are_scripts_that_know_every_command() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = say(&["completions", shell]).good();
+        for command in COMMANDS {
+            assert!(script.contains(command), "{shell}: {command}");
+        }
+        assert!(script.contains("repeat"), "{shell}: and their flags");
+        assert!(
+            !script.contains("reaper"),
+            "{shell}: hidden ones stay hidden"
+        );
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = folder.path().join("fencepost.bash");
+    std::fs::write(&script, say(&["completions", "bash"]).stdout).expect("written");
+    // What a shell does with it: completes a command, and a flag of one.
+    let typed = "source \"$0\"; COMP_WORDS=(fencepost \"$@\"); COMP_CWORD=$#; \
+                 _fencepost fencepost \"${@: -1}\" \"\"; echo \"${COMPREPLY[@]}\"";
+    for (words, reply) in [(&["sui"][..], "suite"), (&["run", "--rep"][..], "--repeat")] {
+        let out = std::process::Command::new("bash")
+            .args(["-c", typed])
+            .arg(&script)
+            .args(words)
+            .output()
+            .expect("bash runs");
+        assert_eq!(String::from_utf8_lossy(&out.stdout).trim(), reply);
+    }
+    assert_eq!(say(&["completions", "csh"]).code, 64);
+}
+
+#[test]
+fn each_command_has_its_manual_page() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let dir = folder.path().join("man1").display().to_string();
+    say(&["man", "--dir", &dir]).good();
+    let mut pages: Vec<String> = std::fs::read_dir(&dir)
+        .expect("pages")
+        .map(|f| {
+            f.expect("a page")
+                .file_name()
+                .to_string_lossy()
+                .into_owned()
+        })
+        .collect();
+    pages.sort();
+    let mut wanted: Vec<String> = COMMANDS
+        .iter()
+        .map(|c| format!("fencepost-{c}.1"))
+        .collect();
+    wanted.push("fencepost.1".to_owned());
+    wanted.sort();
+    assert_eq!(pages, wanted);
+    let page = say(&["man", "run"]).good();
+    assert!(page.contains(".TH fencepost-run 1"), "{page}");
+    assert!(
+        page.contains("fencepost run workloads/plain\\-del.toml"),
+        "{page}"
+    );
+    assert!(say(&["man"]).good().contains(".TH fencepost 1"));
+    say(&["man", "rnu"]).refused(64, &["fencepost-rnu", "suite"]);
 }
 
 #[test]

@@ -206,6 +206,14 @@ fn a_start_given_up_half_way_leaves_nothing() {
     }
 }
 
+/// What the engine's own command says.
+fn docker(words: &[&str]) -> String {
+    let out = std::process::Command::new("docker").args(words).output();
+    let out = out.expect("docker is here");
+    assert!(out.status.success(), "{words:?}: {out:?}");
+    String::from_utf8(out.stdout).expect("text")
+}
+
 #[test]
 fn clean_removes_containers_that_even_the_reaper_lost() {
     const NAME: &str = "clean_removes_containers_that_even_the_reaper_lost";
@@ -222,6 +230,24 @@ fn clean_removes_containers_that_even_the_reaper_lost() {
     assert_eq!(left(&run).len(), 5);
     harness.kill_both();
     assert_eq!(left(&run).len(), 5, "nobody removed anything");
+    // A stranger in a network of the run's: what cannot go is told, and everything else goes.
+    let network = docker(&[
+        "network",
+        "ls",
+        "-q",
+        "--filter",
+        &format!("label=fencepost.run={run}"),
+    ]);
+    let network = network.lines().next().expect("a network").to_owned();
+    let stranger = docker(&["run", "-d", "--network", &network, "fencepost/redis:7"]);
+    let cleaned = clean(Clean::default()).unwrap();
+    assert_eq!(cleaned.trouble.len(), 1, "{cleaned:?}");
+    assert!(
+        cleaned.trouble[0].to_string().contains("endpoints"),
+        "{cleaned:?}"
+    );
+    docker(&["rm", "-f", "-v", stranger.trim()]);
+    assert_eq!(left(&run).len(), 1, "the network alone");
     let cleaned = clean(Clean::default()).unwrap();
     println!("{cleaned:?}");
     assert!(

@@ -2,23 +2,17 @@
 mod harness;
 
 use fencepost_checker::{Outcome, Verdict};
-use harness::{Ran, alone, docker_answers, fencepost, run, skipped};
+use harness::{Ran, alone, as_stated_with, docker_answers, fencepost, skipped};
 use std::process::Output;
 
-/// Runs a workload of the matrix and demands that it came out as it states; once more where the machine stood still.
-fn as_stated(name: &str, more: &[&str]) -> Option<Verdict> {
+/// Runs one variant of a cell of the matrix and demands that it came out as it states.
+fn as_stated(cell: &str, variant: &str) -> Option<Verdict> {
     if !docker_answers() {
-        skipped(name);
+        skipped(cell);
         return None;
     }
-    let _alone = alone();
-    let file = format!("matrix/{name}--etcd");
-    let with = |seed| [&["--seed", seed][..], more].concat();
-    let mut ran = run(&file, "docker", &with("11"));
-    if ran.code == 2 {
-        ran = run(&file, "docker", &with("12"));
-    }
-    assert_eq!(ran.code, 0, "{name}\n{}\n{}", ran.stdout, ran.stderr);
+    let file = format!("matrix/{cell}--etcd");
+    let ran = as_stated_with(&file, "docker", &["--variant", variant]);
     Some(Ran::verdict(
         &ran.folders().pop().expect("a results folder"),
     ))
@@ -26,7 +20,7 @@ fn as_stated(name: &str, more: &[&str]) -> Option<Verdict> {
 
 #[test]
 fn a_holder_that_stands_still_past_its_session_overruns_and_its_revision_gives_it_away() {
-    let Some(verdict) = as_stated("holder-pause", &["--variant", "fenced"]) else {
+    let Some(verdict) = as_stated("holder-pause", "fenced") else {
         return;
     };
     for (check, outcome) in [
@@ -43,7 +37,7 @@ fn a_holder_that_stands_still_past_its_session_overruns_and_its_revision_gives_i
 
 #[test]
 fn the_leader_dies_and_nobody_is_granted_what_another_holds() {
-    let Some(verdict) = as_stated("leader", &["--variant", "killed"]) else {
+    let Some(verdict) = as_stated("leader", "killed") else {
         return;
     };
     let service = verdict.check("service").expect("judged");

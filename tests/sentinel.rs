@@ -2,17 +2,11 @@
 mod harness;
 
 use fencepost_checker::{Blame, Outcome, Verdict};
-use harness::{Ran, alone, backend, docker_answers, run, skipped};
+use harness::{Ran, as_stated, backend, docker_answers, skipped};
 
-/// Runs a workload of the matrix and demands that it came out as it states; once more where the machine stood still.
-fn as_stated(name: &str, backend: &str) -> Verdict {
-    let _alone = alone();
-    let file = format!("matrix/{name}--sentinel");
-    let mut ran = run(&file, backend, &["--seed", "11"]);
-    if ran.code == 2 {
-        ran = run(&file, backend, &["--seed", "12"]);
-    }
-    assert_eq!(ran.code, 0, "{name}\n{}\n{}", ran.stdout, ran.stderr);
+/// Runs a workload of the matrix, as it states.
+fn judged(name: &str, backend: &str) -> Verdict {
+    let ran = as_stated(&format!("matrix/{name}--sentinel"), backend);
     Ran::verdict(&ran.folders().pop().expect("a results folder"))
 }
 
@@ -22,7 +16,7 @@ fn on_docker(name: &str) -> Option<Verdict> {
         skipped(name);
         return None;
     }
-    Some(as_stated(name, "docker"))
+    Some(judged(name, "docker"))
 }
 
 #[test]
@@ -52,13 +46,13 @@ fn a_grant_that_waits_for_the_one_replica_survives() {
 
 #[test]
 fn a_primary_that_is_cut_off_keeps_granting() {
-    as_stated("primary-cut-off", backend("primary-cut-off"));
+    judged("primary-cut-off", backend("primary-cut-off"));
 }
 
 #[test]
 fn a_planned_failover_leaves_two_primaries_that_grant() {
     let name = "planned-failover";
-    let verdict = as_stated(name, backend(name));
+    let verdict = judged(name, backend(name));
     let service = verdict.check("service").expect("service is judged");
     assert!(
         service.findings.iter().all(|f| f.blame == Blame::Service),

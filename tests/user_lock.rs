@@ -1,11 +1,12 @@
-//! `serve(MyLock)` makes any binary a client: this one, started again with an argument, serves the lock below.
+//! A test executable as a client: this one, started again, serves the lock below.
+//!
+//! What a lock of one's own does under faults is shown by `examples/user_lock`.
 mod support;
 use async_trait::async_trait;
-use fencepost::client::serve::{Granted, Info, Refusal, UserLock, serve};
+use fencepost::client::serve::{Granted, Info, Refusal, UserLock};
 use fencepost::client::{About, Init, Notice, Reply};
 use serde_json::json;
 use std::cell::RefCell;
-use std::process::ExitCode;
 use std::time::Duration;
 use support::{Client, LIMIT, run};
 
@@ -64,29 +65,53 @@ impl UserLock for MyLock {
     }
 }
 
-fn main() -> ExitCode {
-    if std::env::args().nth(1).as_deref() == Some("serve") {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .expect("a runtime");
-        runtime
-            .block_on(serve(MyLock::default()))
-            .expect("standard input and output");
-        return ExitCode::SUCCESS;
-    }
-    run(serves());
-    run(refuses_init());
-    ExitCode::SUCCESS
+/// Not a test of its own: with this the executable becomes the client of the tests below.
+#[test]
+fn client() {
+    fencepost::chaos::client(MyLock::default);
 }
 
-fn client() -> Client {
-    let me = std::env::current_exe().expect("this binary");
-    Client::spawn(&[me.to_str().expect("UTF-8"), "serve"])
+fn started() -> Client {
+    let client = fencepost::chaos::Client::test("client");
+    let argv: Vec<&str> = client
+        .argv()
+        .expect("a command")
+        .iter()
+        .map(String::as_str)
+        .collect();
+    Client::spawn(&argv)
+}
+
+#[test]
+fn a_lock_of_ones_own_is_served() {
+    run(serves());
+}
+
+#[test]
+fn init_may_be_refused_and_asked_again() {
+    run(refuses_init());
+}
+
+#[test]
+fn the_test_runners_own_words_stay_out_of_the_answers() {
+    run(async {
+        let mut c = started();
+        let about = c.process.init(&Init::default(), LIMIT).await;
+        assert!(about.is_ok(), "{about:?}");
+        c.process.shutdown(LIMIT).await;
+        let first = c.find(|n| match n {
+            Notice::Died { status, .. } => Some(status),
+            Notice::Misbehaved { what, .. } => Some(what),
+            _ => None,
+        });
+        assert!(first.await.contains("exit status: 0"), "nothing else came");
+        let log = std::fs::read_to_string(c.log()).expect("its log");
+        assert!(log.contains("running 1 test"), "they are kept: {log}");
+    });
 }
 
 async fn serves() {
-    let mut c = client();
+    let mut c = started();
     let not_yet = c.acquire(0, "k").await;
     assert_eq!(not_yet, Err((true, "not-initialised".into())));
     let about = c
@@ -147,7 +172,7 @@ async fn serves() {
 }
 
 async fn refuses_init() {
-    let c = client();
+    let c = started();
     let mut init = Init::default();
     init.options.insert("bad".into(), json!(1));
     let refused = c

@@ -2,25 +2,11 @@
 mod harness;
 
 use fencepost_checker::Outcome;
-use harness::{Ran, alone, backend, run};
-
-/// Runs a workload and demands that it came out as it states.
-///
-/// `unknown` (exit 2) says that the machine stood still or that a fault did not bite: then, and only then, it is run
-/// once more, with another seed. A finding, or a finding that did not come, is never tried again.
-fn as_stated(name: &str) -> Ran {
-    let _alone = alone();
-    let mut ran = run(name, backend(name), &["--seed", "11"]);
-    if ran.code == 2 {
-        ran = run(name, backend(name), &["--seed", "12"]);
-    }
-    assert_eq!(ran.code, 0, "{name}\n{}\n{}", ran.stdout, ran.stderr);
-    ran
-}
+use harness::{Ran, as_stated, backend};
 
 /// Runs a workload and demands that a check found something, with a sentence, sections and evidence.
 fn found(name: &str, check: &str) {
-    let ran = as_stated(name);
+    let ran = as_stated(name, backend(name));
     let folder = ran.folders().pop().expect("a results folder");
     let verdict = Ran::verdict(&folder);
     let result = verdict.check(check).expect("the check is in the verdict");
@@ -43,7 +29,7 @@ macro_rules! workloads {
         /// The files that have a test of their own.
         const TESTED: &[&str] = &[$($name),*];
     };
-    (@ $name:literal) => { as_stated($name); };
+    (@ $name:literal) => { as_stated($name, backend($name)); };
     (@ $name:literal => $check:literal) => { found($name, $check); };
 }
 

@@ -4,7 +4,8 @@ Owns standard input and output, threads and codes. Must not know any lock librar
 `acquire`, `release` and what else its library has, given to `serve`.
 
 Each worker has two threads of its own: one makes every lock call, so that a library's thread-local state is right,
-the other spends `work`, so that `extend` can come meanwhile.
+the other spends `work`, so that `extend` can come meanwhile. What disturbs a worker (`cancel`, `drop` and the like) has a
+thread for itself, since it comes while the worker's own is in a call.
 """
 import importlib.metadata
 import json
@@ -20,6 +21,7 @@ REFUSED = {
     "masterdown", "noscript", "busy", "noauth",
 }
 NOTHING_SENT = {"unsupported", "bad-request", "not-initialised"}
+DISTURB = {"cancel": "cancel", "interrupt": "interrupt", "drop": "drop", "kill-thread": "kill_thread"}
 DEFINITE = {
     "acquire": REFUSED | NOTHING_SENT | {"held", "too-late", "no-quorum"},
     "release": NOTHING_SENT | {"not-owner", "not-held"},
@@ -221,6 +223,8 @@ def serve(adapter):
                 workers[place] = queue.SimpleQueue()
                 threading.Thread(target=work_off, args=(adapter, workers[place]), daemon=True).start()
             workers[place].put(request)
+        elif op in DISTURB:
+            threading.Thread(target=say, args=(adapter, request), daemon=True).start()
         else:
             LINES.write({"id": number, "type": "fail", "error": "unsupported"})
     # Threads of the library and calls that hang keep no process.
@@ -230,8 +234,11 @@ def serve(adapter):
 
 def work_off(adapter, requests):
     while True:
-        request = requests.get()
-        LINES.write({"id": request["id"], **attempt(adapter, request["op"], request)})
+        say(adapter, requests.get())
+
+
+def say(adapter, request):
+    LINES.write({"id": request["id"], **attempt(adapter, request["op"], request)})
 
 
 def attempt(adapter, op, request):
@@ -255,9 +262,12 @@ def call(adapter, op, request):
     if op == "work":
         time.sleep(request.get("ms", 0) / 1000)
         return {}
-    if not hasattr(adapter, op):
+    if not hasattr(adapter, DISTURB.get(op, op)):
         raise Refused("unsupported", f"this library has no `{op}`")
     key = request["key"]
+    if op in DISTURB:
+        getattr(adapter, DISTURB[op])(worker, key)
+        return {}
     if op == "acquire":
         return {"value": adapter.acquire(worker, key, request.get("wait_ms", 0) / 1000)}
     if op == "extend":

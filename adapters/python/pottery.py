@@ -1,6 +1,6 @@
 """pottery's Redlock: one try, on all nodes; one object an attempt. It claims no validity on acquire.
 
-Options: `drop_handle` (true: the object is dropped right after the acquire, as by a function that returns).
+`drop` lets go of the object as a function does that returns without it.
 """
 import gc
 import os
@@ -51,11 +51,7 @@ class Adapter:
         if not granted:
             nodes = len(self.masters)
             raise fencepost.Refused(fencepost.quorum_code(SEEN.of(name), not SEEN.of(name), nodes))
-        owner = handle._uuid if MODERN else handle._value.decode(errors="replace")
-        if self.settings["options"].get("drop_handle"):
-            del self.handles[worker, key], handle
-            gc.collect()
-        return {"owner": owner}
+        return {"owner": handle._uuid if MODERN else handle._value.decode(errors="replace")}
 
     def ask(self, worker, key, call):
         if (worker, key) not in self.handles:
@@ -76,6 +72,10 @@ class Adapter:
         if ttl != self.settings["ttl_ms"]:
             raise fencepost.Refused("unsupported", "the lease is the object's: it cannot be another")
         self.ask(worker, key, lambda handle: handle.extend())
+
+    def drop(self, worker, key):
+        self.handles.pop((worker, key), None)
+        gc.collect()
 
     def held(self, worker, key):
         handle = self.handles.get((worker, key))

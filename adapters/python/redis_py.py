@@ -1,7 +1,11 @@
 """redis-py's Lock: one handle an attempt, one try, no driver retries unless `options.retries` says so.
 
-Options: `retries` (of the driver), `no_ttl` (a lock without a lease), `class` (`Lock` or, before 3.0, `LuaLock`).
+`drop` lets go of the handle.
+Options: `retries` (of the driver), `no_ttl` (a lock without a lease: true says timeout=0, "none" timeout=None), `class`
+(`Lock` or, before 3.0, `LuaLock`).
 """
+import gc
+
 import fencepost
 
 fencepost.use("redis_py", "8.1.0")
@@ -25,7 +29,8 @@ class Adapter:
 
     def acquire(self, worker, key, wait):
         ttl = self.settings["ttl_ms"]
-        timeout = 0 if self.settings["options"].get("no_ttl") else ttl / 1000
+        endless = self.settings["options"].get("no_ttl")
+        timeout = ttl / 1000 if not endless else None if endless == "none" else 0
         sleep = min(self.settings["retry_ms"], ttl) / 1000
         handle = self.lock_class(self.client, self.settings["prefix"] + key, timeout=timeout, sleep=sleep)
         self.handles[worker, key] = handle
@@ -52,6 +57,10 @@ class Adapter:
             else:
                 handle.extend(ttl / 1000, replace_ttl=True)
 
+    def drop(self, worker, key):
+        self.handles.pop((worker, key), None)
+        gc.collect()
+
     def held(self, worker, key):
         handle = self.handles.get((worker, key))
         if handle is None:
@@ -67,6 +76,8 @@ class translated:
 
     def __exit__(self, kind, error, trace):
         if isinstance(error, redis.exceptions.LockError):
+            if "no timeout" in str(error):
+                raise fencepost.Refused("unsupported", str(error))
             theirs = type(error).__name__ == "LockNotOwnedError" or "no longer owned" in str(error)
             raise fencepost.Refused("not-owner" if theirs else "not-held", str(error))
 

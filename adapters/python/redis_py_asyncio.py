@@ -1,5 +1,6 @@
 """redis-py's asyncio Lock: every worker's calls are tasks of one event loop, as in a program that uses asyncio.
 
+`cancel` cancels the task of the worker's call that is under way.
 Options: `retries` (of the driver), `no_ttl` (a lock without a lease).
 """
 import asyncio
@@ -18,7 +19,7 @@ from redis.backoff import NoBackoff
 
 class Adapter:
     def init(self, init):
-        self.settings, self.handles = init, {}
+        self.settings, self.handles, self.calls = init, {}, {}
         self.loop = asyncio.new_event_loop()
         threading.Thread(target=self.loop.run_forever, daemon=True).start()
         self.wait_for(self.connect())
@@ -37,8 +38,13 @@ class Adapter:
         except redis.exceptions.RedisError as error:
             print(f"warm-up: {error}", file=fencepost.sys.stderr)
 
-    def wait_for(self, coroutine):
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
+    def wait_for(self, coroutine, worker=None):
+        self.calls[worker] = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+        return self.calls[worker].result()
+
+    def cancel(self, worker, key):
+        if worker in self.calls:
+            self.calls[worker].cancel()
 
     def code_of(self, error):
         return fencepost.code_of(error, resent=fencepost.retries(self.settings) > 0)
@@ -48,7 +54,7 @@ class Adapter:
         handle = Lock(self.client, self.settings["prefix"] + key, timeout=timeout, thread_local=False,
                       sleep=self.settings["retry_ms"] / 1000)
         self.handles[worker, key] = handle
-        if not self.wait_for(handle.acquire(blocking=wait > 0, blocking_timeout=wait or None)):
+        if not self.wait_for(handle.acquire(blocking=wait > 0, blocking_timeout=wait or None), worker):
             raise fencepost.Refused("held")
         return {"owner": handle.local.token.decode()}
 
@@ -56,7 +62,7 @@ class Adapter:
         if (worker, key) not in self.handles:
             raise fencepost.Refused("not-held")
         try:
-            return self.wait_for(call(self.handles[worker, key]))
+            return self.wait_for(call(self.handles[worker, key]), worker)
         except redis.exceptions.LockNotOwnedError as error:
             raise fencepost.Refused("not-owner", str(error))
         except redis.exceptions.LockError as error:

@@ -15,6 +15,7 @@ mod tap;
 
 use cpu::{LoadMeter, Spent};
 use fencepost::cluster::{self, Backend};
+use fencepost::own::Own;
 use fencepost::plan::{self, Overrides, Plan};
 use fencepost::run::session::Session;
 use std::io::BufRead;
@@ -168,7 +169,7 @@ async fn up_and_down(backend: Backend, size: &Size, limits: &mut Limits) -> Outc
     let (mut up, mut down) = (Vec::new(), Vec::new());
     for _ in 0..size.clusters {
         let began = Instant::now();
-        let session = Session::start(&plan, backend, Session::reaper()?).await?;
+        let session = Session::start(&plan, backend, Session::reaper(Own::this())?).await?;
         up.push(began.elapsed().as_secs_f64());
         let began = Instant::now();
         session.stop().await?;
@@ -193,7 +194,7 @@ async fn up_and_down(backend: Backend, size: &Size, limits: &mut Limits) -> Outc
 /// What the tap adds to a round trip, measured against the same link without it.
 async fn tap_costs(backend: Backend, size: &Size, limits: &mut Limits) -> Outcome<()> {
     let plan = load("lock = { name = \"set-nx-lua\" }\nload = { clients = 1 }")?;
-    let session = Session::start(&plan, backend, Session::reaper()?).await?;
+    let session = Session::start(&plan, backend, Session::reaper(Own::this())?).await?;
     let measured = tap::measure(&session.cluster, size.rounds.0, size.requests / 2).await;
     session.stop().await?;
     let rounds = measured?;
@@ -219,7 +220,7 @@ async fn cycles(backend: Backend, shape: &Shape, size: &Size, limits: &mut Limit
          load = {{ clients = {clients}, workers = {workers}, keys = 16, work = {{ fixed = \"0ms\" }}, for = \"{length}\", tail = \"100ms\" }}",
         shape.connection
     ))?;
-    let session = Session::start(&plan, backend, Session::reaper()?).await?;
+    let session = Session::start(&plan, backend, Session::reaper(Own::this())?).await?;
     let link = session.cluster.link("c1", 0);
     let (mut shares, mut rates, mut paths) = (Vec::new(), Vec::new(), Vec::new());
     let (mut spent, mut done) = (Spent::default(), 0.0);

@@ -4,15 +4,16 @@
 //! process of its own, so that its peak of memory is its own. Prints one line a measurement, with the bound that it
 //! must keep; exits 1 if one is not kept. Without Go, Porcupine is left out, and that is said.
 use fencepost_checker::{
-    Checker, Event, EventType, Header, Model, Process, Value, Verdict, check_path,
+    Checker, Event, EventType, Header, Model, Process, Value, Verdict, check_path, check_reader,
 };
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs::File;
-use std::io::{BufWriter, Write as _};
+use std::io::{BufReader, BufWriter, Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
 /// Clients of the lock, most of which wait for it at any time.
@@ -119,6 +120,49 @@ fn check(turns: u64, lost: bool, extra: impl Fn(&mut Checker, &Event<'_>)) -> (V
     (verdict, took + begin.elapsed())
 }
 
+/// JSON lines as another thread makes them: as long as one likes, and never on a disk.
+struct Made {
+    blocks: Receiver<Vec<u8>>,
+    block: Vec<u8>,
+    at: usize,
+}
+
+impl Read for Made {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        if self.at == self.block.len() {
+            // The other thread is gone: that was all.
+            self.block = self.blocks.recv().unwrap_or_default();
+            self.at = 0;
+        }
+        let n = out.len().min(self.block.len() - self.at);
+        out[..n].copy_from_slice(&self.block[self.at..self.at + n]);
+        self.at += n;
+        Ok(n)
+    }
+}
+
+/// The lines of `turns` turns, header first.
+fn lines(turns: u64) -> Result<Made, serde_json::Error> {
+    let mut first = serde_json::to_vec(&header())?;
+    first.push(b'\n');
+    let (send, blocks) = sync_channel(4);
+    std::thread::spawn(move || {
+        let mut block = Vec::new();
+        each_event(turns, false, |e| {
+            let written = e.write_line(&mut block);
+            if written.is_ok() && block.len() >= 1 << 18 {
+                let _ = send.send(std::mem::take(&mut block));
+            }
+        });
+        let _ = send.send(block);
+    });
+    Ok(Made {
+        blocks,
+        block: first,
+        at: 0,
+    })
+}
+
 /// The process's peak of memory, in MiB; 0 where the system does not say.
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -175,6 +219,13 @@ fn measure(what: &str, n: u64, dir: &Path) -> Result<(), Box<dyn Error>> {
             assert!(times != 1);
             begin.elapsed()
         }
+        "stream" => {
+            let reader = BufReader::with_capacity(1 << 18, lines(n / 2)?);
+            let begin = Instant::now();
+            let v = check_reader(reader)?;
+            assert_eq!(v.counts.get("events"), Some(&(2 * n)));
+            begin.elapsed()
+        }
         "read" => {
             let begin = Instant::now();
             let v = check_path(&dir.join("history.jsonl"))?;
@@ -188,10 +239,11 @@ fn measure(what: &str, n: u64, dir: &Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Milliseconds and MiB of a measurement, the best of three for time.
+/// Milliseconds and MiB of a measurement, the best of three for time; of one for what takes long.
 fn run(what: &str, n: u64, dir: &Path) -> Result<(f64, u64), Box<dyn Error>> {
     let mut best = (f64::INFINITY, 0);
-    for _ in 0..3 {
+    let times = if what == "stream" { 1 } else { 3 };
+    for _ in 0..times {
         let mut command = Command::new(std::env::current_exe()?);
         let output = command.args([what, &n.to_string()]).arg(dir).output()?;
         let text = String::from_utf8(output.stdout)?;
@@ -304,6 +356,13 @@ fn all(dir: &Path) -> Result<bool, Box<dyn Error>> {
         &value,
         "<= 2 times parsing",
         read <= 2.0 * parse,
+    )?;
+    let (ms, mib) = run("stream", 10_000_000, dir)?;
+    line(
+        "20000000 lines of JSON, made as they are read",
+        &format!("{ms:.0} ms, {mib} MiB"),
+        "no bound: memory grows with the grants",
+        true,
     )?;
     match porcupine(100_000, dir)? {
         None => line("Porcupine", "left out: no Go here", "", true)?,

@@ -11,7 +11,7 @@
 use crate::facts::{Facts, length, seconds};
 use crate::names::{NONE, Name};
 use crate::section::{Ended, Extension, NEVER, usable};
-use crate::servers::{How, Loss, SeenKind, Stay};
+use crate::servers::{How, Label, Loss, SeenKind, Stay};
 use crate::verdict::Blame;
 
 /// The cause of one exclusion.
@@ -38,7 +38,7 @@ pub(crate) enum Why {
     NeverHad { section: u32, nodes: usize },
     /// `section` counted an extension that the node never applied.
     NotExtended { section: u32 },
-    /// `section`'s own failed extension took the key away.
+    /// `section`'s own extension, one that failed or that no quorum applied, took the key away.
     OwnExtend { section: u32 },
     /// `section`'s value is that of several attempts of its worker, and an earlier one's command removed it.
     Reused { section: u32 },
@@ -254,8 +254,9 @@ pub(crate) fn appliers(f: &Facts, e: &Extension) -> usize {
 fn deleted_cause(f: &Facts, victim: u32, loss: Loss, service: Cause) -> Cause {
     let del = *f.servers.at(loss.seen);
     let own = f.extensions_of(victim).iter();
+    let quorum = f.model().quorum as usize;
     let own = own
-        .filter(|e| e.ended != Ended::Ok)
+        .filter(|e| e.ended != Ended::Ok || appliers(f, e) < quorum)
         .any(|e| e.inv <= del.at && e.ret >= del.not_before);
     if own {
         let why = Why::OwnExtend { section: victim };
@@ -368,15 +369,15 @@ fn may_have_had(f: &Facts, section: u32, node: Name) -> bool {
     })
 }
 
-/// Whether the owner read after a `set` is certainly the one that was set: each value is set once a node, so of
-/// two `set`s with one label the earlier is mislabelled.
+/// Whether the owner read after a `set` is certainly the one that was set: each value of a grant is set once a node, so
+/// of two `set`s with one label the earlier is mislabelled. A value that no grant carries may be set again and again, so
+/// there it must be certain of later `set`s, too.
 pub(crate) fn certain_label(f: &Facts, set: u32) -> bool {
-    let e = f.servers.at(set);
-    e.owner != NONE
-        && f.owned_by(e.owner).is_some()
-        && f.servers
-            .sets_of(e.owner)
-            .all(|i| i == set || f.servers.at(i).node != e.node)
+    match f.servers.label(set) {
+        Label::Doubtful => false,
+        Label::Once => f.owned_by(f.servers.at(set).owner).is_some(),
+        Label::Certain => true,
+    }
 }
 
 /// The half sentence after the colon: `n3 restarted without A's key by 1.190 s`.

@@ -371,7 +371,8 @@ impl Collector {
         match event.kind {
             EventType::Ok => {
                 s.release = Ended::Ok;
-                s.release_ret = event.time;
+                // Another process of its worker may have begun it, by a later stamp.
+                s.release_ret = event.time.max(s.release_inv);
                 if !leased {
                     let hold = self.holds.entry(seat).or_insert(Hold::NONE);
                     hold.section = NO_SECTION;
@@ -388,7 +389,7 @@ impl Collector {
             }
             EventType::Fail => {
                 s.release = Ended::Fail;
-                s.release_ret = event.time;
+                s.release_ret = event.time.max(s.release_inv);
             }
             _ => s.release = Ended::Info,
         }

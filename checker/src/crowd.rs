@@ -76,7 +76,8 @@ impl Crowds {
     pub(crate) fn granted(&mut self, seat: Seat, at: Ns) -> (Ns, bool) {
         self.end_gap(seat.2);
         self.keys.entry(seat.2).or_default().holding += 1;
-        let since = self.waiting.remove(&seat).unwrap_or(at);
+        // Stamps of different processes need not rise: what was tried later than this is no earlier try.
+        let since = self.waiting.remove(&seat).map_or(at, |first| first.min(at));
         (since, self.in_vain.contains(&seat))
     }
 

@@ -134,7 +134,10 @@ pub struct Value<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<u64>,
     /// How long the library says that the lock is valid from the answer on, in ms.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        deserialize_with = "crate::exact::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub validity_ms: Option<f64>,
     /// The lease asked for, in ms.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -146,7 +149,10 @@ pub struct Value<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_ms: Option<u64>,
     /// A duration in ms (work, stalls).
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        deserialize_with = "crate::exact::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub ms: Option<f64>,
     /// The version read from or written to the protected resource.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -127,6 +127,7 @@ mod collect;
 mod crowd;
 mod edn;
 pub mod event;
+mod exact;
 mod facts;
 mod faults;
 mod hash;

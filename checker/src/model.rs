@@ -30,8 +30,10 @@ pub struct Model {
     /// The lease asked for, in ms; none: a lock without lease.
     pub ttl_ms: Option<u64>,
     /// Clock drift allowed for, as a share of the lease (0.01).
+    #[serde(deserialize_with = "crate::exact::number")]
     pub drift: f64,
     /// Fixed part of the allowance, in ms (2).
+    #[serde(deserialize_with = "crate::exact::number")]
     pub floor_ms: f64,
     /// Number of servers.
     pub nodes: u32,
@@ -54,6 +56,7 @@ pub struct Model {
     pub call_ms: Option<u64>,
     /// How many commands a second and server all workers together may send, by their pauses between tries. None: no such
     /// bound is stated, and the check `load` does not judge.
+    #[serde(deserialize_with = "crate::exact::optional")]
     pub load_max: Option<f64>,
     /// For a lock that queues: how many others may be granted the key while a worker waits. None: the lock states no
     /// such bound, and the check `starvation` only measures.
@@ -71,6 +74,7 @@ pub struct Model {
     /// For a semaphore: how many may hold at once.
     pub permits: u32,
     /// How far the clocks that stamped the events may be from true time, in ms; 0 for one clock.
+    #[serde(deserialize_with = "crate::exact::number")]
     pub clock_uncertainty_ms: f64,
 }
 

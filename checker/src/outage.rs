@@ -26,15 +26,48 @@ pub(crate) fn outage(f: &Facts, client: Option<Name>, from: Ns, to: Ns) -> Outag
     if f.faults.stalled_in(from, to) {
         return Outage::Other;
     }
+    outage_in_stalls(f, client, from, to)
+}
+
+/// The same, for whoever has stalls of the machine in its bound already (ε).
+pub(crate) fn outage_in_stalls(f: &Facts, client: Option<Name>, from: Ns, to: Ns) -> Outage {
+    match nodes(f, client, (from, to), &[]).map(|nodes| nodes.len()) {
+        None => Outage::Other,
+        Some(0) => Outage::None,
+        Some(n) => Outage::Nodes(n),
+    }
+}
+
+/// The nodes that were lost at some time in `[from, to]`, for one client or (without) for all; none if something else was
+/// wrong, too, but for faults of the `harmless` kinds.
+pub(crate) fn lost<'a>(
+    f: &'a Facts,
+    client: Option<Name>,
+    (from, to): (Ns, Ns),
+    harmless: &[&str],
+) -> Option<Vec<&'a str>> {
+    if f.faults.stalled_in(from, to) {
+        return None;
+    }
+    nodes(f, client, (from, to), harmless)
+}
+
+fn nodes<'a>(
+    f: &'a Facts,
+    client: Option<Name>,
+    (from, to): (Ns, Ns),
+    harmless: &[&str],
+) -> Option<Vec<&'a str>> {
     let mut lost: Vec<&str> = Vec::new();
-    for w in f.faults.active(from, to) {
-        if LOSES_NODE.contains(&w.kind.as_str()) {
+    let active = f.faults.active(from, to);
+    for w in active.filter(|w| !harmless.contains(&w.kind.as_str())) {
+        if loses_nodes(w) {
             lost.extend(w.target.split(',').map(str::trim));
         } else if let Some(client) = client.filter(|_| cuts(w)) {
             let mine = links(w).filter(|l| l.0 == f.names.text(client));
             lost.extend(mine.map(|l| l.1));
         } else {
-            return Outage::Other;
+            return None;
         }
     }
     for node in &f.servers.nodes {
@@ -44,10 +77,12 @@ pub(crate) fn outage(f: &Facts, client: Option<Name>, from: Ns, to: Ns) -> Outag
     }
     lost.sort_unstable();
     lost.dedup();
-    match lost.len() {
-        0 => Outage::None,
-        n => Outage::Nodes(n),
-    }
+    Some(lost)
+}
+
+/// The window takes whole nodes away.
+pub(crate) fn loses_nodes(w: &Window) -> bool {
+    LOSES_NODE.contains(&w.kind.as_str())
 }
 
 /// The window cuts links and does nothing else.

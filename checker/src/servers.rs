@@ -5,6 +5,7 @@ use crate::event::{Event, EventType, Process, Value};
 use crate::names::{NONE, Name, Names};
 use crate::section::Ns;
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 /// What the observer can see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,6 +122,18 @@ pub(crate) struct Stay {
     pub loss: Option<Loss>,
 }
 
+/// How sure it is that the owner read after a `set` is the one that was set, and not that of a later one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Label {
+    /// It was not read, or another `set` of the node was read as the same.
+    Doubtful,
+    /// No other `set` of the node was read as the same.
+    Once,
+    /// Nor was any doubtful one done before the reading.
+    Certain,
+}
+
 /// All that was seen, with indexes.
 #[derive(Debug, Default)]
 pub(crate) struct Servers {
@@ -131,6 +144,8 @@ pub(crate) struct Servers {
     by_owner: Vec<(Name, u32)>,
     /// Positions in `seen` of `value`s (reads outside of events), by owner.
     reads: Vec<(Name, u32)>,
+    /// Of each position that is a `set`: how sure its owner is.
+    labels: Vec<Label>,
     /// Positions of what concerns whole nodes.
     of_nodes: Vec<u32>,
     /// All nodes that were seen.
@@ -180,6 +195,41 @@ impl Servers {
         self.by_key.sort_unstable();
         self.by_owner.sort_unstable();
         self.reads.sort_unstable();
+        self.label_all();
+    }
+
+    /// A `set` that is read as X, and wrote V, was read after another that wrote X. If that one was read as X, too, both
+    /// are doubtful; if it was read as nothing, it is one of the doubtful ones that were done before the reading.
+    fn label_all(&mut self) {
+        let seen = &self.seen;
+        self.labels = vec![Label::Doubtful; seen.len()];
+        let mut sets = self.by_owner.clone();
+        let place = |i: u32| seen[i as usize].node;
+        sets.sort_unstable_by_key(|(owner, i)| (*owner, place(*i), *i));
+        for same in sets.chunk_by(|a, b| a.0 == b.0 && place(a.1) == place(b.1)) {
+            if let [(_, i)] = same {
+                self.labels[*i as usize] = Label::Once;
+            }
+        }
+        // From the last to the first: when a doubtful one can have been done at the earliest, by node and key.
+        let mut doubtful: HashMap<(Name, Name), Ns> = HashMap::new();
+        for (s, label) in seen.iter().zip(&mut self.labels).rev() {
+            if s.kind != SeenKind::Set {
+                continue;
+            }
+            let place = (s.node, s.key);
+            let earliest = doubtful.get(&place).copied();
+            if *label == Label::Doubtful {
+                doubtful.insert(place, s.not_before.min(earliest.unwrap_or(Ns::MAX)));
+            } else if earliest.is_none_or(|at| at > s.at) {
+                *label = Label::Certain;
+            }
+        }
+    }
+
+    /// How sure the owner of the `set` at a position is.
+    pub(crate) fn label(&self, set: u32) -> Label {
+        self.labels[set as usize]
     }
 
     /// The event at a position.

@@ -48,6 +48,17 @@ fn plain_acquires_and_releases_just_work() {
     assert_eq!(outcome(&words), Outcome::Valid);
     let bad = edn("0 invoke acquire, 0 ok acquire, 1 invoke acquire, 1 ok acquire");
     assert_eq!(outcome(&bad), Outcome::Violated);
+    // What others put around it and between.
+    for strange in [
+        format!("\u{feff}{bad}"),
+        format!("\u{feff}[{bad}]"),
+        bad.replace('\n', "\r\n"),
+        format!("{{:process nil, :type :info, :f :start-partition}}\n{bad}"),
+        format!("{{:type :log, :f :note, :value \"x\"}}\n{bad}"),
+        bad.replace(":f ", ":via #'jepsen.core/run :f "),
+    ] {
+        assert_eq!(outcome(&strange), Outcome::Violated, "{strange}");
+    }
     // Without times the order counts.
     let timeless = bad.replace(":time", ":when");
     assert_eq!(outcome(&timeless), Outcome::Violated);
@@ -113,6 +124,37 @@ fn what_a_foreign_history_means() {
         ),
     ] {
         assert_eq!(outcome(&edn(ops)), expected, "{ops}");
+    }
+}
+
+/// Numbers of many digits, which some readers take for their neighbours.
+#[test]
+fn numbers_are_the_same_in_both_formats() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/validity.jsonl");
+    let text = std::fs::read_to_string(golden).expect("a text");
+    let (before, after) = text.split_once("\"validity_ms\":").expect("a claim");
+    let rest = after.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    for claim in [
+        "15555555555555555555977.0",
+        "1977.123456789012345678",
+        "0.3e-5",
+        "9007199254740993",
+        "123456789.123456789e3",
+    ] {
+        let claim = format!("{before}\"validity_ms\":{claim}{rest}");
+        let claim = claim.replacen(
+            "\"drift\":0.01",
+            "\"drift\":0.010000000000000000123456789",
+            1,
+        );
+        let edn = history::to_edn(claim.as_bytes(), &Options::default()).expect("it is read");
+        let through = with(&edn, &Options::default()).expect("it is read");
+        assert_eq!(
+            with(&claim, &Options::default()).expect("it is read"),
+            through
+        );
+        let again = history::to_edn(edn.as_bytes(), &Options::default()).expect("it is read");
+        assert_eq!(edn, again);
     }
 }
 

@@ -260,3 +260,69 @@ fn a_compressed_gigabyte_is_no_way_around() {
     }
     assert!(history::open(file.path()).is_ok());
 }
+
+/// Numbers that are near to nothing else, or to the end of what there is.
+const ODD: [u64; 8] = [
+    0,
+    1,
+    999_999_999,
+    1_000_200_000,
+    1 << 53,
+    u64::MAX - 1_000_000_000,
+    u64::MAX - 1,
+    u64::MAX,
+];
+
+/// Any stamp and any number of a model: whoever wrote the file, it is judged, twice the same.
+#[test]
+fn no_number_stops_the_checker() {
+    let golden = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let mut judged = 0;
+    let mut random = 7u64;
+    let mut below = |n: usize| {
+        random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        (random >> 33) as usize % n
+    };
+    let mut files: Vec<_> = std::fs::read_dir(golden).expect("is there").collect();
+    files.sort_by_key(|f| f.as_ref().expect("readable").path());
+    for file in files {
+        let text = std::fs::read_to_string(file.expect("readable").path()).expect("a text");
+        for _ in 0..20 {
+            // Now and then a stamp, or many; now and then a number of the model.
+            let (stamps, models) = ([1, 4, 30][below(3)], [1, 9][below(2)]);
+            let lines = text.lines().map(|line| {
+                let mut json: serde_json::Value = serde_json::from_str(line).expect("JSON");
+                let mut places: Vec<&mut serde_json::Value> = Vec::new();
+                let odds = if json.get("model").is_some() {
+                    let model = json["model"].as_object_mut().expect("an object");
+                    places.extend(model.values_mut().filter(|v| v.is_number()));
+                    models
+                } else {
+                    let event = json.as_object_mut().expect("an object");
+                    for (name, value) in event {
+                        match value {
+                            serde_json::Value::Object(inner) => {
+                                places.extend(inner.values_mut().filter(|v| v.is_number()));
+                            }
+                            _ if name == "time" => places.push(value),
+                            _ => {}
+                        }
+                    }
+                    stamps
+                };
+                for place in places {
+                    if below(30) < odds {
+                        *place = ODD[below(ODD.len())].into();
+                    }
+                }
+                json.to_string()
+            });
+            let odd = lines.collect::<Vec<_>>().join("\n");
+            // A number may be too large for its place, which is an error.
+            let Ok(verdict) = judge(&odd) else { continue };
+            assert_eq!(verdict, judge(&odd).expect("it was judged before"));
+            judged += 1;
+        }
+    }
+    assert!(judged > 400, "{judged} histories");
+}

@@ -10,12 +10,16 @@
 //! | [`shard`] | which part of the runs this process makes |
 //! | [`place`] | one set of servers and the runs on it |
 //! | [`series`] | runs one after the other, those of one topology on the same servers |
+//! | `stop` | why runs were not made, in words |
+//! | [`scorecard`] | the schedules that a lock library is put through |
 //! | [`compare`] | several systems under the same seeds, side by side in time |
 pub mod compare;
 pub mod folder;
 pub mod place;
+pub mod scorecard;
 pub mod series;
 pub mod shard;
+mod stop;
 
 pub use place::{Place, Setting};
 pub use series::{Flow, Job, series};
@@ -131,6 +135,7 @@ pub fn fresh_folder(results: &Path, name: &str) -> std::io::Result<PathBuf> {
 /// What stays of a summary when hundreds are kept: no histograms, and of each check the first finding.
 pub fn slim(mut summary: Summary) -> Summary {
     summary.histograms = crate::report::latency::Latencies::default();
+    summary.intervals = crate::report::intervals::Intervals::default();
     summary.overlaps = crate::report::latency::Durations::default();
     for check in &mut summary.verdict.checks {
         check.findings.truncate(1);

@@ -5,6 +5,7 @@
 //! other run there.
 use super::{Halt, Stop};
 use crate::cluster::Backend;
+use crate::own::Own;
 use crate::plan::Plan;
 use crate::report::progress::Progress;
 use crate::report::{self, Summary};
@@ -23,6 +24,8 @@ pub struct Setting<'a> {
     pub results: &'a Path,
     /// Is told how far things are.
     pub progress: &'a Progress,
+    /// The program that becomes the reaper, and the clients of built-in locks.
+    pub own: &'a Own,
 }
 
 /// See the module's page.
@@ -45,7 +48,7 @@ impl Place {
         let progress = setting.progress;
         progress.phase("set-up", None);
         let began = Instant::now();
-        let reaper = Session::reaper().map_err(Stop::Cluster)?;
+        let reaper = Session::reaper(setting.own.clone()).map_err(Stop::Cluster)?;
         let session = tokio::select! {
             started = Session::start(plan, setting.backend, reaper.clone()) => started.map_err(Stop::Cluster)?,
             why = halt.heard() => {

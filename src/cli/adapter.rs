@@ -7,6 +7,7 @@ use super::{say, signals::Signals};
 use crate::client::conformance::{self, Finding, Grade, Setup};
 use crate::client::{ClientSpec, Init};
 use crate::cluster::{self, Backend, Cluster, ClusterError, Spec};
+use crate::own::Own;
 use crate::plan::{ClusterPlan, Persistence, Reach, Topology, duration};
 use crate::reaper::Reaper;
 use crate::report::sanitise::visible;
@@ -126,7 +127,7 @@ async fn with_servers(args: &Check) -> Result<Exit, ClusterError> {
         args.command.join(" "),
         nodes(args.nodes)
     ));
-    let reaper = Session::reaper()?;
+    let reaper = Session::reaper(Own::this())?;
     let findings = tokio::select! {
         findings = started(args, backend, &reaper) => findings,
         exit = signals.heard() => {

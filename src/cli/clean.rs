@@ -20,6 +20,10 @@ pub struct Args {
     all: bool,
 }
 
+/// For what cannot be removed.
+const HINT: &str = "the rest was removed; a network with endpoints that belong to no container goes when the engine \
+                    is started again";
+
 pub fn main(args: &Args) -> Exit {
     match reaper::clean(Clean {
         older_than: args.older_than,
@@ -27,7 +31,14 @@ pub fn main(args: &Args) -> Exit {
     }) {
         Ok(cleaned) => {
             show(&cleaned);
-            Exit::Ok
+            for error in &cleaned.trouble {
+                say::error(error, Some(HINT));
+            }
+            if cleaned.trouble.is_empty() {
+                Exit::Ok
+            } else {
+                Exit::Missing
+            }
         }
         Err(error) => {
             say::error(&error, None);
@@ -46,7 +57,7 @@ fn show(cleaned: &Cleaned) {
     for line in &cleaned.kept {
         say::data(&format!("left alone: run {line}"));
     }
-    if cleaned.removed.is_empty() {
+    if cleaned.removed.is_empty() && cleaned.trouble.is_empty() {
         say::data("nothing to remove");
     }
     if let Some(why) = &cleaned.no_engine {

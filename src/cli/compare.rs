@@ -2,12 +2,14 @@
 //!
 //! Owns the flags, which systems there are, and how many episodes. Who runs when is `campaign`'s, what the tables hold
 //! `report`'s.
+use super::ending::{Made, end, into_folder, written};
 use super::exit::Exit;
-use super::stopped::{self, on_runtime, stopped};
+use super::stopped::{self, on_runtime};
 use super::suite::{Where, minutes};
 use super::{say, start::start};
 use crate::campaign::compare::{System, compare, episodes_within};
 use crate::campaign::{self, Setting, Stop};
+use crate::own::Own;
 use crate::plan::{self, Overrides, Plan, duration};
 use crate::report::compare::{self, Comparison, Exposure};
 use crate::report::progress::{Mode, Progress};
@@ -310,11 +312,12 @@ async fn run(args: &Args, systems: &[System], exposure: Exposure, notes: &[Strin
         backend,
         results: &args.place.results,
         progress: &progress,
+        own: &Own::this(),
     };
     let seeds: Vec<u64> = (0..episodes)
         .map(|n| streams::repetition(seed, n))
         .collect();
-    let mut made = Made::new(args, systems, episodes, rule, &progress);
+    let mut made = Compared::new(args, systems, episodes, rule, &progress);
     made.comparison.exposure = exposure;
     made.comparison.notes = notes.to_vec();
     let outcome = compare(
@@ -327,27 +330,20 @@ async fn run(args: &Args, systems: &[System], exposure: Exposure, notes: &[Strin
         },
     )
     .await;
-    progress.finish();
-    if let Err(stop) = &outcome {
-        made.comparison.cut = Some(stopped::why(stop));
-    }
-    let exit = made.finish(args);
-    match outcome {
-        Ok(()) => exit,
-        Err(stop) => exit.worst(stopped(&stop)),
-    }
+    end(outcome, &progress, made)
 }
 
 /// What was made so far.
-struct Made<'a> {
+struct Compared<'a> {
     comparison: Comparison,
     exit: Exit,
+    args: &'a Args,
     progress: &'a Progress,
 }
 
-impl<'a> Made<'a> {
+impl<'a> Compared<'a> {
     fn new(
-        args: &Args,
+        args: &'a Args,
         systems: &[System],
         planned: u64,
         rule: String,
@@ -370,6 +366,7 @@ impl<'a> Made<'a> {
                 ..Comparison::default()
             },
             exit: Exit::Ok,
+            args,
             progress,
         }
     }
@@ -388,7 +385,7 @@ impl<'a> Made<'a> {
             }
             Err(stop) => {
                 self.exit = self.exit.worst(stopped::code_of(&stop));
-                let why = stopped::why(&stop);
+                let why = stop.why();
                 let line = format!("{}, seed {seed}: not run: {why}", into.label);
                 into.not_run.push(NotRun {
                     workload: into.label.clone(),
@@ -402,22 +399,20 @@ impl<'a> Made<'a> {
         let done: usize = systems.map(|s| s.episodes.len() + s.not_run.len()).sum();
         self.progress.line(&format!("[{done}/{all}] {line}"));
     }
+}
 
-    /// Writes and tells what there is, however it ended. A comparison measures and does not judge: it is 0 unless
-    /// something could not be had.
-    fn finish(self, args: &Args) -> Exit {
-        let name = format!("compare-{}", self.comparison.seed);
-        let written = match campaign::fresh_folder(&args.place.results, &name) {
-            Ok(dir) => match compare::render(&self.comparison, &dir) {
-                Ok(()) => {
-                    say::page(&dir.join("index.html"));
-                    Exit::Ok
-                }
-                Err(error) => stopped::unwritten(&error),
-            },
-            Err(source) => stopped::no_results(&args.place.results, source),
-        };
-        let c = &self.comparison;
+impl Made for Compared<'_> {
+    fn cut(&mut self, why: String) {
+        self.comparison.cut = Some(why);
+    }
+
+    /// A comparison measures and does not judge: it is 0 unless something could not be had.
+    fn finish(self) -> Exit {
+        let (c, args) = (&self.comparison, self.args);
+        let name = format!("compare-{}", c.seed);
+        let files = into_folder(&args.place.results, &name, |dir| {
+            written(dir, compare::render(c, dir))
+        });
         if args.json {
             match report::json::escaped(c) {
                 Ok(text) => say::data(&text),
@@ -430,7 +425,7 @@ impl<'a> Made<'a> {
         } else {
             say::data(&compare::terminal(c, say::style()));
         }
-        self.exit.worst(written)
+        self.exit.worst(files)
     }
 }
 

@@ -6,16 +6,21 @@ mod adapter;
 mod check;
 mod clean;
 mod compare;
+mod completions;
 pub mod doctor;
 mod doctor_command;
+mod ending;
 mod exit;
 mod list;
+mod man;
 mod merge;
 mod predict;
 mod report;
 mod run;
 mod say;
 mod schema;
+mod scorecard;
+mod serve;
 mod signals;
 mod start;
 mod stopped;
@@ -36,6 +41,14 @@ struct Cli {
 }
 
 const EXIT_CODES: &str = "\
+Examples:
+  fencepost doctor
+  fencepost run workloads/plain-del.toml
+  fencepost suite workloads --repeat 3
+  fencepost compare workloads/single-vs-redlock.toml --episodes 20
+  fencepost check results/plain-del/latest/history.jsonl
+  fencepost serve
+
 Exit codes: 0 as expected; 1 not as expected, in either direction; 2 unknown; 64 what the user gave;
 69 what is missing (engine, image, port, disk); 70 a defect of fencepost; 129, 130 and 143 after a signal.";
 
@@ -53,6 +66,8 @@ enum Command {
     ///
     /// Workload files are code: run only files that you trust.
     Compare(compare::Args),
+    /// Fifteen named checks on a lock library behind the client protocol: verdict, evidence, and how to replay each.
+    Scorecard(scorecard::Args),
     /// Put the results of several shards, or of any folders, into one table, `junit.xml` and page.
     Merge(merge::Args),
     /// Predict how often a critical section outlasts its lease, from work times and pauses of one's own.
@@ -61,6 +76,8 @@ enum Command {
     Check(check::Args),
     /// Write and print the reports of results folders again, from what stands in them.
     Report(report::Args),
+    /// Show the runs of a results folder in a browser: a list with filters, and each run's page and files.
+    Serve(serve::Args),
     /// Show what is possible on this machine, by which route, or why not.
     Doctor(doctor_command::Args),
     /// Remove what dead runs left behind: containers, networks, processes, folders.
@@ -71,12 +88,21 @@ enum Command {
     List(list::Args),
     /// Print the JSON schema of a file format.
     Schema(schema::Args),
+    /// Print completions of the command line for a shell.
+    Completions(completions::Args),
+    /// Print the manual page of a command, or write them all.
+    Man(man::Args),
     /// Serve a built-in lock through the client protocol on stdin and stdout.
     #[command(hide = true)]
     Client(Rest),
     /// Remove a run's leftovers once its harness is gone.
     #[command(hide = true)]
     Reaper(Rest),
+}
+
+/// The whole command line, as it is parsed.
+fn command() -> clap::Command {
+    Cli::command()
 }
 
 /// Words that a hidden command reads by itself.
@@ -120,15 +146,19 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::main(&args),
         Command::Suite(args) => suite::main(&args),
         Command::Compare(args) => compare::main(&args),
+        Command::Scorecard(args) => scorecard::main(&args),
         Command::Merge(args) => merge::main(&args),
         Command::Predict(args) => predict::main(&args),
         Command::Check(args) => check::main(&args),
         Command::Report(args) => report::main(&args),
+        Command::Serve(args) => serve::main(&args),
         Command::Doctor(args) => doctor_command::main(&args),
         Command::Clean(args) => clean::main(&args),
         Command::Adapter(args) => adapter::main(&args),
         Command::List(args) => list::main(&args),
         Command::Schema(args) => schema::main(&args),
+        Command::Completions(args) => completions::main(&args),
+        Command::Man(args) => man::main(&args),
         Command::Client(rest) => return crate::client::builtin::main(rest.words),
         Command::Reaper(rest) => return crate::reaper::main(rest.words),
     };

@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "Examples:
   fencepost report results/plain-del/latest
   fencepost report results/single-vs-redlock.*/latest
-  fencepost report --html report.html results/plain-del/latest")]
+  fencepost report --html report.html results/plain-del/latest
+  fencepost report --picture found.svg --of ownership results/plain-del/latest")]
 pub struct Args {
     /// Results folders; several are shown side by side.
     #[arg(required = true)]
@@ -20,6 +21,13 @@ pub struct Args {
     /// Write the page of this one folder here, and nothing into the folder.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// Write one finding of this one folder as an SVG picture here, and nothing into the folder: the first of two holders
+    /// at once, else the first of any.
+    #[arg(long, value_name = "FILE", conflicts_with = "html")]
+    picture: Option<PathBuf>,
+    /// With --picture: the first finding of this check.
+    #[arg(long, value_name = "CHECK", requires = "picture")]
+    of: Option<String>,
     /// Print a JSON summary on stdout instead of the report.
     #[arg(long)]
     json: bool,
@@ -29,10 +37,24 @@ pub struct Args {
 }
 
 pub fn main(args: &Args) -> Exit {
-    if args.html.is_some() && args.dirs.len() > 1 {
-        say::word("error: --html takes one results folder");
-        say::word("hint: without it, each folder is given its own report.html");
+    if (args.html.is_some() || args.picture.is_some()) && args.dirs.len() > 1 {
+        say::word("error: --html and --picture take one results folder");
+        say::word("hint: without them, each folder is given its own report.html");
         return Exit::Usage;
+    }
+    if let Some(file) = &args.picture {
+        return match picture(&args.dirs[0], file, args.of.as_deref()) {
+            Ok(true) => Exit::Ok,
+            Ok(false) => {
+                say::word("error: there is no such finding to draw");
+                say::word("hint: `fencepost report` shows which checks found something");
+                Exit::Usage
+            }
+            Err(error) => {
+                say::error(&error, Some(hint(&error)));
+                Exit::Usage
+            }
+        };
     }
     let mut exit = Exit::Ok;
     let mut summaries = Vec::new();
@@ -55,13 +77,7 @@ pub fn main(args: &Args) -> Exit {
 fn one(dir: &Path, html: Option<&Path>) -> Result<Summary, ReportError> {
     let summary = report::summarise(dir)?;
     let page = if let Some(file) = html {
-        let text = report::html::page(&summary)?;
-        let name = file.file_name().map_or_else(PathBuf::new, PathBuf::from);
-        let folder = match file.parent() {
-            Some(parent) if parent != Path::new("") => parent,
-            _ => Path::new("."),
-        };
-        report::files::write(folder, &report::Rendered::new(name, text))?;
+        write(file, report::html::page(&summary)?)?;
         file.to_path_buf()
     } else {
         report::render_all(&summary, dir)?;
@@ -69,6 +85,25 @@ fn one(dir: &Path, html: Option<&Path>) -> Result<Summary, ReportError> {
     };
     say::page(&page);
     Ok(summary)
+}
+
+/// Whether there was something to draw.
+fn picture(dir: &Path, file: &Path, check: Option<&str>) -> Result<bool, ReportError> {
+    let summary = report::summarise(dir)?;
+    let Some(svg) = report::html::picture(&summary, check)? else {
+        return Ok(false);
+    };
+    write(file, svg)?;
+    Ok(true)
+}
+
+fn write(file: &Path, text: String) -> Result<(), ReportError> {
+    let name = file.file_name().map_or_else(PathBuf::new, PathBuf::from);
+    let folder = match file.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    };
+    report::files::write(folder, &report::Rendered::new(name, text))
 }
 
 fn hint(error: &ReportError) -> &'static str {

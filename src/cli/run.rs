@@ -6,6 +6,7 @@ use super::stopped::{self, on_runtime, stopped};
 use super::{say, start::start};
 use crate::campaign::{Flow, Job, Setting, Stop, series};
 use crate::cluster::Backend;
+use crate::own::Own;
 use crate::plan::{self, Overrides, Plan};
 use crate::report::progress::{Mode, Progress};
 use crate::report::{self, Summary};
@@ -109,6 +110,7 @@ async fn all(args: &Args, plans: Vec<Plan>) -> Exit {
         backend,
         results: &args.results,
         progress: &progress,
+        own: &Own::this(),
     };
     let mut summaries = Vec::new();
     let mut wrong: Option<Rc<Stop<Exit>>> = None;

@@ -5,8 +5,9 @@ use super::{Exit, say};
 
 /// Arguments of `schema`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:
-  fencepost schema workload > workload.schema.json")]
+#[command(after_help = "Examples:
+  fencepost schema workload > workload.schema.json
+  fencepost schema verdict | jq .required")]
 pub struct Args {
     /// Which format.
     #[arg(value_enum)]

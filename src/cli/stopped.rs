@@ -1,6 +1,6 @@
 //! Which error is which exit code, and what to do about it; and the runtime that all runs are made on.
 //!
-//! Owns exit codes and hints of whatever ends a run. Must not know how runs are made.
+//! Owns exit codes of whatever ends a run; the hints are the errors' own. Must not know how runs are made.
 use super::exit::Exit;
 use super::say;
 use crate::campaign::Stop;
@@ -57,7 +57,7 @@ pub(super) fn stopped(stop: &Stop<Exit>) -> Exit {
             Exit::Missing
         }
         Stop::Run(error) => {
-            say::error(error, hint(error).as_deref());
+            say::error(error, error.hint().as_deref());
             code(error)
         }
     }
@@ -72,27 +72,6 @@ pub(super) fn code_of(stop: &Stop<Exit>) -> Exit {
     }
 }
 
-/// The error with its causes on one line.
-pub(super) fn why(stop: &Stop<Exit>) -> String {
-    let chain = |error: &dyn std::error::Error| {
-        let mut text = error.to_string();
-        let mut source = error.source();
-        while let Some(cause) = source {
-            let cause_text = cause.to_string();
-            if !text.ends_with(&cause_text) {
-                text = format!("{text}: {cause_text}");
-            }
-            source = cause.source();
-        }
-        text
-    };
-    match stop {
-        Stop::Halted(_) => "interrupted".to_owned(),
-        Stop::Cluster(error) => chain(error),
-        Stop::Run(error) => chain(error),
-    }
-}
-
 fn code(error: &RunError) -> Exit {
     match error {
         RunError::Client(ClientError::Log { .. })
@@ -102,30 +81,4 @@ fn code(error: &RunError) -> Exit {
         RunError::Client(_) => Exit::Usage,
         RunError::History(_) => Exit::Defect,
     }
-}
-
-fn hint(error: &RunError) -> Option<String> {
-    use std::io::ErrorKind::{NotFound, PermissionDenied, StorageFull};
-    Some(match error {
-        RunError::Cluster(error) => return error.hint(),
-        RunError::Client(ClientError::Start { source, .. })
-            if matches!(source.kind(), NotFound | PermissionDenied) =>
-        {
-            "`lock.command` starts without a shell, in the folder where `fencepost` was started: is the path right, \
-             and may it be run?"
-                .into()
-        }
-        RunError::Client(ClientError::Log { .. }) => {
-            "free some space, or choose another folder with --results".into()
-        }
-        RunError::Client(_) => "PROTOCOL.md has the handshake and a complete example".into(),
-        RunError::Results { source, .. } if source.kind() == StorageFull => {
-            "free some space, or choose another folder with --results".into()
-        }
-        RunError::Results { .. } => "choose a folder that can be written, with --results".into(),
-        RunError::Observe(_) => "nodes/*.log of the run's results say what the servers did".into(),
-        RunError::History(_) => {
-            "this is a defect of fencepost: please report it with the history file".into()
-        }
-    })
 }

@@ -2,11 +2,13 @@
 //!
 //! Owns the flags, which runs are made, and what is told. How runs share servers is `campaign`'s, what the tables hold
 //! `report`'s.
+use super::ending::{Made, end, into_folder, written};
 use super::exit::{Exit, UnknownIs};
-use super::stopped::{self, on_runtime, stopped};
+use super::stopped::{self, on_runtime};
 use super::{say, start::start};
 use crate::campaign::folder::{self, FolderError, Found};
 use crate::campaign::{self, Flow, Job, Setting, Shard, Stop, series};
+use crate::own::Own;
 use crate::plan::{self, Overrides, Plan};
 use crate::report::progress::{Mode, Progress};
 use crate::report::suite::{self, NotRun, Run, Suite};
@@ -212,37 +214,29 @@ async fn run(args: &Args, jobs: &[Job], shard: Shard) -> Exit {
     };
     say::word(&format!("{}; {why}", size(args, jobs, shard)));
     let progress = Progress::new(Mode::detect(args.json));
-    let mut made = Made::new(args, jobs, shard, &progress);
+    let mut made = Suites::new(args, jobs, shard, &progress);
     let setting = Setting {
         backend,
         results: &args.place.results,
         progress: &progress,
+        own: &Own::this(),
     };
     let outcome = series(jobs, &setting, &mut signals, |job, run| made.take(job, run)).await;
-    progress.finish();
-    if let Err(stop) = &outcome {
-        made.suite.cut = Some(stopped::why(stop));
-    }
-    let exit = made.finish(args);
-    match outcome {
-        Ok(()) => exit,
-        Err(stop) => exit.worst(stopped(&stop)),
-    }
+    end(outcome, &progress, made)
 }
 
 /// What was made so far.
-struct Made<'a> {
+struct Suites<'a> {
     suite: Suite,
     summaries: Vec<Summary>,
     exit: Exit,
     left: Duration,
-    fail_fast: bool,
-    unknown: UnknownIs,
+    args: &'a Args,
     progress: &'a Progress,
 }
 
-impl<'a> Made<'a> {
-    fn new(args: &Args, jobs: &[Job], shard: Shard, progress: &'a Progress) -> Self {
+impl<'a> Suites<'a> {
+    fn new(args: &'a Args, jobs: &[Job], shard: Shard, progress: &'a Progress) -> Self {
         Self {
             suite: Suite {
                 fencepost: 1,
@@ -255,8 +249,7 @@ impl<'a> Made<'a> {
             summaries: Vec::new(),
             exit: Exit::Ok,
             left: campaign::expected_duration(jobs),
-            fail_fast: args.fail_fast,
-            unknown: args.unknown,
+            args,
             progress,
         }
     }
@@ -268,7 +261,7 @@ impl<'a> Made<'a> {
         let (line, exit) = match made {
             Ok(summary) => {
                 let line = report::tables::one_line(&summary);
-                let exit = Exit::of(summary.verdict.outcome, self.unknown);
+                let exit = Exit::of(summary.verdict.outcome, self.args.unknown);
                 self.suite
                     .runs
                     .push(Run::of(&summary, Some(job.file.clone())));
@@ -279,7 +272,7 @@ impl<'a> Made<'a> {
                 let not_run = NotRun {
                     workload: campaign::name_of(&job.plan),
                     seed: job.plan.seed,
-                    why: stopped::why(&stop),
+                    why: stop.why(),
                 };
                 let line = format!(
                     "{}, seed {}: not run: {}",
@@ -296,33 +289,36 @@ impl<'a> Made<'a> {
             self.suite.planned,
             minutes(self.left)
         ));
-        if self.fail_fast && exit != Exit::Ok {
+        if self.args.fail_fast && exit != Exit::Ok {
             self.suite.cut =
                 Some("the first run that was not as expected, and --fail-fast".to_owned());
             return Flow::Enough;
         }
         Flow::Next
     }
+}
 
-    /// Writes and tells what there is, however it ended.
-    fn finish(self, args: &Args) -> Exit {
+impl Made for Suites<'_> {
+    fn cut(&mut self, why: String) {
+        self.suite.cut = Some(why);
+    }
+
+    fn finish(self) -> Exit {
         let name = self.suite.seed.map_or_else(String::new, |s| s.to_string());
         let shard = match self.suite.of {
             1 => String::new(),
             of => format!("-shard-{}-of-{of}", self.suite.shards[0]),
         };
-        let exit = match campaign::fresh_folder(&args.place.results, &format!("{name}{shard}")) {
-            Ok(dir) => {
-                let written = write(&self.suite, &self.summaries, &dir);
-                let told = if args.github {
-                    job_files(&dir)
-                } else {
-                    Exit::Ok
-                };
-                written.worst(told)
-            }
-            Err(source) => stopped::no_results(&args.place.results, source),
-        };
+        let args = self.args;
+        let exit = into_folder(&args.place.results, &format!("{name}{shard}"), |dir| {
+            let written = write(&self.suite, &self.summaries, dir);
+            let told = if args.github {
+                job_files(dir)
+            } else {
+                Exit::Ok
+            };
+            written.worst(told)
+        });
         tell(&self.suite, args.json);
         if args.github {
             say::data(&report::github::annotations(&self.suite));
@@ -333,13 +329,7 @@ impl<'a> Made<'a> {
 
 /// Writes the files of a campaign's folder, and says where they are.
 pub(super) fn write(all: &Suite, summaries: &[Summary], dir: &Path) -> Exit {
-    match suite::render(all, summaries, dir) {
-        Ok(()) => {
-            say::page(&dir.join("index.html"));
-            Exit::Ok
-        }
-        Err(error) => stopped::unwritten(&error),
-    }
+    written(dir, suite::render(all, summaries, dir))
 }
 
 /// Adds to the files that GitHub names in the environment; those that it does not name are not there.

@@ -1,6 +1,6 @@
 //! A client's standard input and output, without blocking: whole buffers in, whole buffers out.
 //!
-//! Owns descriptors 0 and 1 once [`stdio`] is called. Must not know the protocol. tokio's own stdin and stdout go
+//! Owns descriptors 0 and 1 (or the one that `own` names in its place) once [`stdio`] is called. Must not know the protocol. tokio's own stdin and stdout go
 //! through a pool of threads, at 20 to 30 % of a client's speed; pipes can be polled, so they are. Where they are no
 //! pipes (a terminal, a file), a thread reads and writes block: that is for looking by hand.
 use std::cell::RefCell;
@@ -37,7 +37,7 @@ pub(super) fn stdio() -> std::io::Result<(Source, Sink)> {
         Ok(pipe) => Source::Pipe(pipe),
         Err(_) => Source::Thread(read_in_thread(File::from(input))),
     };
-    let output = std::io::stdout().as_fd().try_clone_to_owned()?;
+    let output = crate::own::output()?;
     let sink = match pipe::Sender::from_owned_fd(output.try_clone()?) {
         Ok(pipe) => Sink::Pipe(pipe),
         Err(_) => Sink::Blocking(File::from(output)),

@@ -19,6 +19,10 @@ const CONVERGE: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(50);
 /// `failover-timeout`: a Sentinel waits twice this before it tries again.
 const FAILOVER_TIMEOUT_MS: u32 = 2000;
+/// How much later than the others the last Sentinel calls a server down. Two make the quorum; were all three candidates
+/// at once, each would vote for itself, and the failover would take two `failover-timeout`s more. Longer than the
+/// second in which a Sentinel pings, which is the spread of the moments at which they notice.
+const TIE_BREAK: Duration = Duration::from_millis(1500);
 
 /// What a node is started with beside the settings of every node. The first one is the primary whenever it is
 /// started: what the Sentinels decided since is not kept in its settings, as with a container's fixed command.
@@ -50,10 +54,10 @@ pub(super) fn sentinel_file(
     let (host, own) = layout.at(server);
     let (primary, primary_port) = layout.at(0);
     let quorum = SENTINELS / 2 + 1;
-    let down_after = plan
-        .down_after
-        .unwrap_or(Duration::from_secs(1))
-        .as_millis();
+    let last = server + 1 == layout.servers();
+    let later = if last { TIE_BREAK } else { Duration::ZERO };
+    let down_after = plan.down_after.unwrap_or(Duration::from_secs(1));
+    let down_after = (down_after + later).as_millis();
     format!(
         "port {port}\nbind {bind}\nprotected-mode no\ndir /tmp\nsentinel resolve-hostnames yes\n\
          sentinel announce-hostnames yes\nsentinel announce-ip {host}\nsentinel announce-port {own}\n\
@@ -126,5 +130,10 @@ mod tests {
         );
         let file = sentinel_file(plan, &docker, 3, (26_379, "0.0.0.0"));
         assert!(file.find("resolve-hostnames") < file.find("sentinel monitor"));
+        let down_after = |server, ms: u32| {
+            let file = sentinel_file(plan, &docker, server, (26_379, "0.0.0.0"));
+            file.contains(&format!("down-after-milliseconds {SERVICE} {ms}\n"))
+        };
+        assert!(down_after(3, 1000) && down_after(4, 1000) && down_after(5, 2500));
     }
 }

@@ -20,7 +20,7 @@ pub struct Clean {
 }
 
 /// What was done, in words that need no further work.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Default)]
 pub struct Cleaned {
     /// Runs removed, each with the reason.
     pub removed: Vec<String>,
@@ -30,6 +30,8 @@ pub struct Cleaned {
     pub kept: Vec<String>,
     /// Why containers were not looked at: no engine answered.
     pub no_engine: Option<String>,
+    /// What of dead runs is still there, with the reason. The rest of theirs, and all other runs, were removed.
+    pub trouble: Vec<CleanError>,
 }
 
 /// Why something that should go is still there.
@@ -64,7 +66,7 @@ struct Left {
 /// noted there. Blocks; it may be called with or without a runtime around it.
 ///
 /// # Errors
-/// [`CleanError`]; everything else that could be removed was.
+/// [`CleanError`] when it cannot be found out what there is. What cannot be removed is in [`Cleaned::trouble`].
 pub fn clean(mode: Clean) -> Result<Cleaned, CleanError> {
     std::thread::scope(|scope| {
         scope
@@ -93,19 +95,16 @@ async fn run(mode: Clean) -> Result<Cleaned, CleanError> {
             left.objects.push(object);
         }
     }
-    let mut trouble = None;
     for (run, left) in runs {
         match decide(&left, mode, SystemTime::now()) {
-            Ok(why) => {
-                if let Err(e) = remove(&left, docker.as_ref(), &mut cleaned.things).await {
-                    trouble.get_or_insert(e);
-                }
-                cleaned.removed.push(format!("{run}: {why}"));
-            }
+            Ok(why) => match remove(&left, docker.as_ref(), &mut cleaned.things).await {
+                Ok(()) => cleaned.removed.push(format!("{run}: {why}")),
+                Err(error) => cleaned.trouble.push(error),
+            },
             Err(why) => cleaned.kept.push(format!("{run}: {why}")),
         }
     }
-    trouble.map_or(Ok(cleaned), Err)
+    Ok(cleaned)
 }
 
 /// Ok: goes, with the reason. Err: stays, with the reason.

@@ -25,6 +25,7 @@ pub use owner::fresh_run;
 pub use procs::start_time;
 pub use watch::main;
 
+use crate::own::Own;
 use owner::{Owner, scratch, valid_run};
 use std::convert::Infallible;
 use std::fs::OpenOptions;
@@ -41,6 +42,8 @@ pub(crate) const OWNER_FILE: &str = "owner";
 pub(crate) const GROUPS_FILE: &str = "groups";
 /// How often [`Reaper::guard`] looks.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How long a process may take to become a reaper.
+const BECOME: Duration = Duration::from_secs(20);
 /// How long [`Reaper::finish`] waits for the reaper to end.
 const FINISH: Duration = Duration::from_secs(20);
 
@@ -49,7 +52,7 @@ const FINISH: Duration = Duration::from_secs(20);
 pub struct Reaper(Arc<Shared>);
 
 struct Shared {
-    executable: PathBuf,
+    own: Own,
     run: String,
     owner: Owner,
     scratch: PathBuf,
@@ -66,11 +69,22 @@ impl Reaper {
     /// # Errors
     /// When the run's id is no [`valid_run`], the scratch folder exists or cannot be made, or the process fails to start.
     pub fn start(run: &str) -> io::Result<Self> {
-        Self::start_with(&std::env::current_exe()?, run)
+        Self::start_as(Own::this(), run)
     }
 
     /// As [`Reaper::start`], with the fencepost executable named: for programs that are not it, such as tests.
+    ///
+    /// # Errors
+    /// As [`Reaper::start`].
     pub fn start_with(executable: &Path, run: &str) -> io::Result<Self> {
+        Self::start_as(Own::fencepost(executable), run)
+    }
+
+    /// As [`Reaper::start`], with whatever program becomes a reaper when it is asked to.
+    ///
+    /// # Errors
+    /// As [`Reaper::start`].
+    pub fn start_as(own: Own, run: &str) -> io::Result<Self> {
         if !valid_run(run) {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
@@ -79,7 +93,7 @@ impl Reaper {
         }
         let owner = Owner::current()?;
         let scratch = make_scratch(run, &owner)?;
-        let spawned = spawn(executable, run, &scratch);
+        let spawned = spawn(&own, run, &scratch);
         let (child, pipe) = match spawned {
             Ok(both) => both,
             Err(e) => {
@@ -88,7 +102,7 @@ impl Reaper {
             }
         };
         Ok(Self(Arc::new(Shared {
-            executable: executable.to_path_buf(),
+            own,
             run: run.to_owned(),
             owner,
             scratch,
@@ -101,6 +115,11 @@ impl Reaper {
     /// The run's id.
     pub fn run(&self) -> &str {
         &self.0.run
+    }
+
+    /// The program that the reaper is, and that the clients of built-in locks are.
+    pub fn own(&self) -> &Own {
+        &self.0.own
     }
 
     /// The run's scratch folder: the reaper removes it at the end, `clean` finds it in the temporary folder.
@@ -192,7 +211,7 @@ impl Reaper {
         let Some(status) = child.as_mut().map(Child::try_wait).transpose()?.flatten() else {
             return Ok(None);
         };
-        let (other, mut to) = spawn(&self.0.executable, &self.0.run, &self.0.scratch)?;
+        let (other, mut to) = spawn(&self.0.own, &self.0.run, &self.0.scratch)?;
         let mut pipe = lock(&self.0.pipe);
         for line in lock(&self.0.announced).iter() {
             to.write_all(format!("{line}\n").as_bytes())?;
@@ -271,10 +290,14 @@ fn make_scratch(run: &str, owner: &Owner) -> io::Result<PathBuf> {
     Ok(dir)
 }
 
-fn spawn(executable: &Path, run: &str, scratch: &Path) -> io::Result<(Child, ChildStdin)> {
-    let mut child = Command::new(executable)
-        .args(["reaper", "--run", run, "--scratch"])
-        .arg(scratch)
+fn spawn(own: &Own, run: &str, scratch: &Path) -> io::Result<(Child, ChildStdin)> {
+    let scratch = scratch.to_string_lossy();
+    let argv = own.argv(&["reaper", "--run", run, "--scratch", &scratch]);
+    let [program, arguments @ ..] = &argv[..] else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let mut child = Command::new(program)
+        .args(arguments)
         .current_dir("/")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -285,14 +308,29 @@ fn spawn(executable: &Path, run: &str, scratch: &Path) -> io::Result<(Child, Chi
         return Err(io::Error::other("the reaper has no pipe"));
     };
     let mut line = String::new();
-    BufReader::new(out).read_line(&mut line)?;
+    if readable(&out) {
+        BufReader::new(out).read_line(&mut line)?;
+    }
     if line.trim() != watch::READY {
         let _ = child.kill();
         let status = child.wait()?;
         return Err(io::Error::other(format!(
-            "{} did not become a reaper ({status})",
-            executable.display()
+            "{own} did not become a reaper ({status})"
         )));
     }
     Ok((child, pipe))
+}
+
+/// Whether something can be read, or the end, within [`BECOME`]: a program that is no reaper may say nothing at all.
+fn readable(out: &std::process::ChildStdout) -> bool {
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    use std::os::fd::AsFd;
+    let limit = PollTimeout::try_from(BECOME).unwrap_or(PollTimeout::MAX);
+    let mut wanted = [PollFd::new(out.as_fd(), PollFlags::POLLIN)];
+    loop {
+        match poll(&mut wanted, limit) {
+            Err(nix::errno::Errno::EINTR) => {}
+            found => return found.is_ok_and(|n| n > 0),
+        }
+    }
 }

@@ -4,6 +4,7 @@
 //! whatever became of the one before. Nothing reads from it but its exit code.
 use super::{engine, procs};
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{self, BufRead, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -35,7 +36,9 @@ pub fn main(args: impl IntoIterator<Item = String>) -> ExitCode {
         return ExitCode::from(64);
     };
     leave_terminal();
-    let ready = writeln!(io::stdout(), "{READY}").and_then(|()| io::stdout().flush());
+    let ready = crate::own::output()
+        .map(File::from)
+        .and_then(|mut out| writeln!(out, "{READY}"));
     if ready.is_err() {
         return ExitCode::from(70);
     }

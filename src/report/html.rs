@@ -12,6 +12,7 @@
 //! Without script all is there but zooming; without colours all is told apart by pattern, place and text.
 mod charts;
 mod nodes;
+mod picture;
 mod quantiles;
 mod sequence;
 mod svg;
@@ -30,6 +31,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 use track::{Track, track};
+
+pub use picture::picture;
 
 pub(super) const STYLE: &str = include_str!("html/page.css");
 const SCRIPT: &str = include_str!("html/page.js");
@@ -211,6 +214,16 @@ fn policy() -> String {
 pub(super) fn style_policy() -> String {
     let hash = STANDARD.encode(Sha256::digest(STYLE.as_bytes()));
     format!("default-src 'none'; style-src 'sha256-{hash}'; base-uri 'none'; form-action 'none'")
+}
+
+/// The policy for a page or file that stands in somebody's folder: its style, our script, and an origin of its own, so
+/// that nothing else on it runs, and nothing on it can read what is beside it.
+pub(super) fn served_policy() -> String {
+    let hash = STANDARD.encode(Sha256::digest(SCRIPT.as_bytes()));
+    format!(
+        "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{hash}'; sandbox allow-scripts; \
+         base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
 }
 
 pub(super) fn class(j: Judgement) -> &'static str {

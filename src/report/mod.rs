@@ -9,6 +9,7 @@
 //! history.jsonl ─┼─ scan, windows, latency → summary ─┬─ terminal (tables, timeline)
 //! verdict.json ──┘                                    ├─ markdown  → summary.md
 //!                                                     ├─ junit     → junit.xml
+//!                                                     ├─ intervals → latency/*.hlog
 //!                                                     ├─ hgrm      → latency/*.hgrm, violations.hgrm
 //!                                                     ├─ html      → report.html (reads history.jsonl once more)
 //!                                                     └─ json      → --json
@@ -21,13 +22,16 @@ pub mod github;
 pub mod glyphs;
 pub mod hgrm;
 pub mod html;
+pub mod intervals;
 pub mod json;
 pub mod junit;
 pub mod latency;
 pub mod markdown;
 pub mod progress;
+pub mod runs;
 pub mod sanitise;
 pub mod scan;
+pub mod scorecard;
 pub mod suite;
 pub mod summary;
 pub mod tables;
@@ -53,10 +57,15 @@ pub trait Renderer {
 }
 
 /// The formats that every run leaves behind.
-pub const RENDERERS: &[&(dyn Renderer + Sync)] =
-    &[&markdown::Markdown, &junit::Junit, &hgrm::Hgrm, &html::Html];
+pub const RENDERERS: &[&(dyn Renderer + Sync)] = &[
+    &markdown::Markdown,
+    &junit::Junit,
+    &hgrm::Hgrm,
+    &intervals::IntervalLogs,
+    &html::Html,
+];
 
-/// Write summary.md, junit.xml, latency/*.hgrm, violations.hgrm and report.html into a results folder, each atomically.
+/// Write summary.md, junit.xml, latency/*.hgrm, latency/*.hlog, violations.hgrm and report.html into a results folder, each atomically.
 ///
 /// # Errors
 /// The first file that cannot be made or written; those before it stand.

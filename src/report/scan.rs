@@ -7,6 +7,7 @@
 //! Anybody's file may come here: lines are bounded, unknown operations are counted together, a torn last line is
 //! told, and a line that is no event is counted and skipped (the checker has already refused what it cannot read).
 use super::ReportError;
+use super::intervals::Intervals;
 use super::latency::{Latencies, Measure, Phase};
 use super::windows::{FaultSummary, Nemesis, Windows};
 use fencepost_checker::{Event, EventType, Header, Process};
@@ -85,6 +86,8 @@ pub struct Scan {
     pub cycles: u64,
     /// Latencies since the load began.
     pub latencies: Latencies,
+    /// The same second by second.
+    pub intervals: Intervals,
     /// The faults.
     pub faults: Vec<FaultSummary>,
     /// Stalls of the machine.
@@ -238,6 +241,7 @@ impl Pass {
                 errors: BTreeMap::new(),
                 cycles: 0,
                 latencies: Latencies::default(),
+                intervals: Intervals::default(),
                 faults: Vec::new(),
                 stalls: Stalls::default(),
                 deaths: 0,
@@ -378,7 +382,7 @@ impl Pass {
         if let Some(call) = call.filter(|c| c.measured) {
             let phase = self.windows.phase(call.at);
             let took = e.time.saturating_sub(call.at);
-            self.scan.latencies.record(measure, phase, took, censored);
+            self.record(e.time, (measure, phase), took, censored);
         }
         if e.f == "acquire" {
             let measuring = self.measuring;
@@ -390,9 +394,7 @@ impl Pass {
             {
                 let phase = self.windows.phase(from);
                 let took = e.time.saturating_sub(from);
-                self.scan
-                    .latencies
-                    .record(Measure::AcquireWait, phase, took, false);
+                self.record(e.time, (Measure::AcquireWait, phase), took, false);
             }
         }
     }
@@ -418,10 +420,14 @@ impl Pass {
         {
             let phase = self.windows.phase(from);
             let took = at.saturating_sub(from);
-            self.scan
-                .latencies
-                .record(Measure::AcquireWait, phase, took, true);
+            self.record(at, (Measure::AcquireWait, phase), took, true);
         }
+    }
+
+    /// A duration that ended at `at`, in ns.
+    fn record(&mut self, at: u64, (measure, phase): (Measure, Phase), took: u64, censored: bool) {
+        self.scan.latencies.record(measure, phase, took, censored);
+        self.scan.intervals.record(at, measure, took);
     }
 
     fn finish(mut self) -> Scan {
@@ -448,9 +454,10 @@ impl Pass {
             if call.measured {
                 let phase = self.windows.phase(call.at);
                 let took = end.saturating_sub(call.at);
-                self.scan.latencies.record(measure, phase, took, true);
+                self.record(end, (measure, phase), took, true);
             }
         }
+        self.scan.intervals.flush();
         self.scan.faults = self.windows.finish();
         self.scan
     }

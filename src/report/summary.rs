@@ -3,6 +3,7 @@
 //! Owns [`Summary`]. Must not know a format, and never checks again: what was found is what the verdict says. Goes
 //! to the renderers; `--json` prints it as it is.
 use super::ReportError;
+use super::intervals::Intervals;
 use super::latency::{Durations, Figures, Latencies, Measure, Phase};
 use super::scan::{self, Results, Scan, Stalls};
 use super::windows::FaultSummary;
@@ -51,6 +52,9 @@ pub struct Summary {
     /// The histograms behind `latency`; not part of the JSON.
     #[serde(skip)]
     pub histograms: Latencies,
+    /// The same second by second; not part of the JSON.
+    #[serde(skip)]
+    pub intervals: Intervals,
     /// The histogram behind `overlap`; not part of the JSON.
     #[serde(skip)]
     pub overlaps: Durations,
@@ -283,6 +287,7 @@ fn assemble(dir: &Path, plan: &toml::Table, scan: Scan, verdict: Verdict) -> Sum
         deaths: scan.deaths,
         misbehaved: scan.misbehaved,
         histograms: scan.latencies,
+        intervals: scan.intervals,
         overlaps,
         verdict,
     }

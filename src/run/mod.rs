@@ -5,6 +5,7 @@
 pub mod arrivals;
 pub mod board;
 pub mod clients;
+mod error;
 pub mod grants;
 mod header;
 pub mod recorder;
@@ -16,15 +17,17 @@ pub mod shared;
 pub mod streams;
 mod worker;
 
-use crate::client::{ClientError, ClientSpec, Init};
+use crate::client::{ClientSpec, Init};
 use crate::cluster::shim::Shim;
 use crate::cluster::{Cluster, ClusterError, Speaks};
 use crate::fault::{Messages, Nemesis, World};
-use crate::observe::{Hiccups, Nodes, ObserveError, Observer};
+use crate::observe::{Hiccups, Nodes, Observer};
 use crate::plan::{FaultKind, FaultPlan, Plan};
 use crate::reaper::{self, Reaper};
 use crate::record::{Clock, Sink};
 use crate::tap::{TapLink, Taps};
+pub use error::RunError;
+
 use board::Board;
 use clients::{Clients, Recipe};
 use fencepost_checker::{Event, EventType, Process, Value, Verdict};
@@ -76,31 +79,6 @@ pub trait Watcher {
 impl Watcher for () {
     fn phase(&self, _name: &str, _expected: Option<Duration>) {}
     fn tick(&self, _counters: Counters) {}
-}
-
-/// Why a run could not be made or finished.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// The servers or links.
-    #[error(transparent)]
-    Cluster(#[from] ClusterError),
-    /// A client did not start or did not speak the protocol.
-    #[error(transparent)]
-    Client(#[from] ClientError),
-    /// The observer could not look at a server.
-    #[error(transparent)]
-    Observe(#[from] ObserveError),
-    /// The results could not be written.
-    #[error("cannot write results in {path}")]
-    Results {
-        /// Where.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// The history that this very run wrote could not be read back.
-    #[error("the history of this run cannot be checked")]
-    History(#[from] fencepost_checker::HistoryError),
 }
 
 /// Makes one run of `plan`, whose keys all begin with `prefix`, on the servers of `session`.
@@ -480,7 +458,7 @@ fn recipe(
     Ok(Recipe {
         spec: ClientSpec {
             name: String::new(),
-            argv: argv(plan),
+            argv: argv(plan, reaper),
             env: plan.lock.env.clone(),
             variables: Vec::new(),
             log: PathBuf::new(),
@@ -526,15 +504,11 @@ fn own_options(
     own
 }
 
-/// A built-in lock runs in a process of its own, too: this very binary.
-fn argv(plan: &Plan) -> Vec<String> {
+/// A built-in lock runs in a process of its own, too: this very program.
+fn argv(plan: &Plan, reaper: &Reaper) -> Vec<String> {
     match &plan.lock.name {
         None => plan.lock.command.clone(),
-        Some(name) => {
-            let own = std::env::current_exe()
-                .map_or_else(|_| "fencepost".into(), |p| p.to_string_lossy().into_owned());
-            vec![own, "client".into(), "--lock".into(), name.clone()]
-        }
+        Some(name) => reaper.own().argv(&["client", "--lock", name]),
     }
 }
 

@@ -3,6 +3,8 @@
 //! Owns set-up and tear-down of what runs share (servers, Toxiproxy, the reaper). Must not know what a run does.
 //! `--repeat` makes many runs in one session, each with its own keys, clients and seed.
 use crate::cluster::{Backend, Cluster, ClusterError, Spec};
+use crate::own::Own;
+use crate::plan::kinds::info;
 use crate::plan::{FaultKind, Plan};
 use crate::reaper::{self, Reaper};
 use std::path::Path;
@@ -18,32 +20,16 @@ pub struct Session {
     pub reaper: Reaper,
 }
 
-/// Faults that ask nothing of the way in which servers are set up. A kind that is not here is only shared with plans
-/// that have it too, so that whatever it needs from [`Session::start`] is there.
-const PLAIN: &[FaultKind] = &[
-    FaultKind::ClientPause,
-    FaultKind::ClientKill,
-    FaultKind::ClientRestart,
-    FaultKind::SlowWork,
-    FaultKind::NodePause,
-    FaultKind::NodeKill,
-    FaultKind::NodeRestart,
-    FaultKind::Partition,
-    FaultKind::Latency,
-    FaultKind::QuorumThin,
-    FaultKind::ResourceDelay,
-    FaultKind::Message,
-];
-
 impl Session {
     /// Plans of the same key can share a session whose plan has the most clients of them. All that
-    /// [`Session::start`] reads of a plan, but the number of clients, must be in here.
+    /// [`Session::start`] reads of a plan, but the number of clients, must be in here. A kind of fault that is not plain
+    /// is only shared with plans that have it too, so that whatever it needs from [`Session::start`] is there.
     pub fn key(plan: &Plan) -> String {
         let needs: std::collections::BTreeSet<FaultKind> = plan
             .faults
             .iter()
             .map(|f| f.kind)
-            .filter(|kind| !PLAIN.contains(kind))
+            .filter(|kind| !info(*kind).plain)
             .collect();
         format!("{:?} {needs:?}", plan.cluster)
     }
@@ -52,8 +38,8 @@ impl Session {
     ///
     /// # Errors
     /// No scratch folder can be made, or the process does not start.
-    pub fn reaper() -> Result<Reaper, ClusterError> {
-        Reaper::start(&reaper::fresh_run()).map_err(|source| ClusterError::Disk {
+    pub fn reaper(own: Own) -> Result<Reaper, ClusterError> {
+        Reaper::start_as(own, &reaper::fresh_run()).map_err(|source| ClusterError::Disk {
             path: std::env::temp_dir(),
             source,
         })

@@ -210,6 +210,39 @@ pub const RULES: &[Rule] = &[
         reason: "which runs are made follows from the arguments and the seed alone",
     },
     Rule {
+        room: "src/serve",
+        forbidden: &[
+            "crate::run",
+            "crate::campaign",
+            "crate::cluster",
+            "crate::client",
+            "crate::fault",
+            "crate::observe",
+            "crate::lock",
+            "crate::plan",
+            "crate::cli",
+            "fencepost_checker::check",
+            "std::process",
+            "std::fs::write",
+            "std::fs::File::create",
+        ],
+        reason: "the server reads results that anybody may have made: it starts nothing, judges nothing and writes nothing",
+    },
+    Rule {
+        room: "src/chaos",
+        forbidden: &[
+            "crate::lock",
+            "crate::fault",
+            "crate::observe",
+            "crate::cli",
+            "crate::record",
+            "crate::run::worker",
+            "crate::run::board",
+            "fencepost_checker::check",
+        ],
+        reason: "a test asks for a campaign as a command does, and is handed what it showed",
+    },
+    Rule {
         room: "src/run",
         forbidden: &["crate::report", "crate::cli"],
         reason: "the driver writes the history; who reads it comes later",
@@ -250,6 +283,8 @@ pub const KEEPERS: &[(&str, &[&str], &str)] = &[
     ),
     ("quick_junit", &["src/report"], "one renderer a format"),
     ("askama", &["src/report"], "one renderer a format"),
+    ("hyper", &["src/serve"], "one server, with its bounds"),
+    ("hyper_util", &["src/serve"], "one server, with its bounds"),
 ];
 
 /// All that the checker may depend on, and what for.

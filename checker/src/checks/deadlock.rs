@@ -130,10 +130,10 @@ fn report(
             } else {
                 format!(", until {}", seconds(s.belief_end))
             };
-            format!(" since A ({client}){how}")
+            format!(" after A ({client}){how}")
         });
         let sentence = format!(
-            "nobody was granted {}{last}: {} tries in vain from {} to {}, though the bound is {}",
+            "nobody was granted {} any more{last}: all {} tries from {} to {} failed, though lease and retry take {} at most",
             f.names.text(key),
             tail.tries,
             seconds(since),

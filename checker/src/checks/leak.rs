@@ -7,6 +7,7 @@ use super::{Answer, CheckInfo, no_evidence};
 use crate::analysis::{Analysis, Found, finding_on};
 use crate::facts::{Facts, Vain, seconds};
 use crate::names::NONE;
+use crate::outage::lost;
 use crate::proof::{self, leak::Stayed};
 use crate::section::{NEVER, Ns};
 use crate::servers::{Seen, SeenKind};
@@ -88,11 +89,10 @@ fn abandoned(f: &Facts, found: &mut Found) {
     }
     for v in &f.vain {
         let late = v.ret.saturating_add(f.epsilon());
-        // A link that is cut takes the clean-up along.
-        let mut active = f.faults.active(v.inv, late);
-        if active.any(|w| w.kind != "message") {
+        // A node that is lost, or a link that is cut, takes the clean-up there along, and nothing elsewhere.
+        let Some(lost) = lost(f, Some(v.client), (v.inv, late), &["message"]) else {
             continue;
-        }
+        };
         let sets = f.servers.between(v.key, v.inv, v.ret);
         let sets = sets.map(|i| f.servers.at(i));
         let mut owners: Vec<u32> = sets
@@ -110,7 +110,10 @@ fn abandoned(f: &Facts, found: &mut Found) {
                 let once = sent.iter().filter(|n| **n == stay.node).count() == 1;
                 once && gone.is_none_or(|at| at > late)
             });
-            let left: Vec<u32> = left.map(|stay| stay.node).collect();
+            let left = left.map(|stay| stay.node);
+            let left: Vec<u32> = left
+                .filter(|node| !lost.contains(&f.names.text(*node)))
+                .collect();
             if !left.is_empty() {
                 report_abandoned(f, v, &left, late, found);
             }
@@ -147,7 +150,10 @@ fn read(f: &Facts, k: &mut Key, s: &Seen, found: &mut Found) {
             k.endless = true;
             return;
         }
-        ("has no time to live".to_owned(), Stayed::Endless)
+        (
+            "without a time to live: if its holder dies, nothing removes it".to_owned(),
+            Stayed::Endless,
+        )
     } else {
         let lease = owner.map_or(NEVER, |i| f.section(i).lease);
         let lease = f
@@ -173,7 +179,10 @@ fn read(f: &Facts, k: &mut Key, s: &Seen, found: &mut Found) {
             return;
         }
         (
-            format!("should have expired by {}", seconds(bound)),
+            format!(
+                "though its lease was over by {} at the latest",
+                seconds(bound)
+            ),
             Stayed::Beyond { lease, bound },
         )
     };
@@ -186,7 +195,7 @@ fn read(f: &Facts, k: &mut Key, s: &Seen, found: &mut Found) {
             format!("the value of A ({c})")
         });
         let sentence = format!(
-            "{} on {} still carried {whose} at {}, and it {what}",
+            "{} on {} still carried {whose} at {}, {what}",
             f.names.text(s.key),
             f.names.text(s.node),
             seconds(s.at)

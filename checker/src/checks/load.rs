@@ -33,7 +33,8 @@ fn run(a: &mut Analysis) -> Answer {
     let mut seconds_judged = 0u64;
     let mut most = 0u64;
     for ((node, second), count) in &f.commands {
-        let (from, to) = (second * SECOND, (second + 1) * SECOND);
+        let from = second * SECOND;
+        let to = from.saturating_add(SECOND);
         if !whole_outage(f, from, to) {
             continue;
         }
@@ -69,7 +70,7 @@ fn report(f: &Facts, node: u32, from: Ns, count: u64, max: f64, found: &mut Foun
             f.names.text(node),
             seconds(from),
         );
-        let span = (from, from + SECOND);
+        let span = (from, from.saturating_add(SECOND));
         finding_on(f, "load", Blame::Unknown, NONE, span, &[], sentence)
             .proved(proof::load::load(f, node, span, count, max))
     });

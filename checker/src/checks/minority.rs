@@ -2,17 +2,25 @@
 //!
 //! Owns what a minority must not cause: calls over their bound; a free lock that is refused all through the outage; a
 //! release or an extension without success whose acquire had succeeded in the same outage, so that the quorum that
-//! granted was there all along. The bounds are those of `progress`. That a try fails, or a release of what was granted on
+//! granted was there all along; a key that nobody at all is granted for longer than the bound, though many tries were made,
+//! whatever they were answered. The bounds are those of `progress`, and have the stalls of the machine in them. That a try fails, or a release of what was granted on
 //! a quorum of which a node is lost since, is no finding: that happens to the best.
+//!
+//! How many such calls make a finding follows from how many were made. Say that a slow machine, for less than the
+//! recorded stalls, spoils one call in twenty of a good lock, each by itself; then k failures of n calls are a finding
+//! where so many or more would come about in less than one of a thousand runs (the upper tail of the binomial
+//! distribution): 3 of 3, 5 of 10, 14 of 100.
 use super::deadlock::bound;
 use super::progress::{gap_finding, late_finding, too_late};
 use super::{Answer, CheckInfo};
-use crate::analysis::{Analysis, Found, finding};
-use crate::facts::{Facts, seconds};
-use crate::outage::{Outage, outage, spare};
+use crate::analysis::{Analysis, Found, finding, finding_on};
+use crate::facts::{Facts, length, seconds};
+use crate::names::Name;
+use crate::outage::{Outage, loses_nodes, outage, outage_in_stalls, spare};
 use crate::proof;
 use crate::section::{Ended, NEVER, Ns, Section};
-use crate::verdict::{Blame, Class};
+use crate::verdict::{Blame, Class, Finding};
+use statrs::function::beta::beta_reg;
 
 pub(super) const INFO: CheckInfo = CheckInfo {
     name: "minority",
@@ -22,8 +30,12 @@ pub(super) const INFO: CheckInfo = CheckInfo {
     run,
 };
 
-/// Releases and extensions in vain that make a finding: a slow machine can spoil one or two.
-const IN_VAIN_MIN: usize = 3;
+/// Tries that make a finding where nobody was granted the key: two that vote against each other have met often enough.
+const TRIES_MIN: usize = 10;
+/// The share of a good lock's calls that a slow machine may spoil.
+const SPOILED: f64 = 0.05;
+/// How often that may make a finding of a good lock.
+const CHANCE: f64 = 0.001;
 
 fn run(a: &mut Analysis) -> Answer {
     let f = &a.facts;
@@ -32,26 +44,35 @@ fn run(a: &mut Analysis) -> Answer {
     }
     let mut found = Found::default();
     let mut outages = 0u64;
-    let small =
-        |client, from, to| matches!(outage(f, client, from, to), Outage::Nodes(n) if n <= spare(f));
+    let small = |client, from, to| is_small(f, outage(f, client, from, to));
     for w in &f.faults.windows {
         let (from, to) = w.span();
-        outages += u64::from(w.bit.is_some() && small(w_client(f, w), from, to.min(f.last)));
+        let lost = outage_in_stalls(f, w_client(f, w), from, to.min(f.last));
+        outages += u64::from(w.bit.is_some() && is_small(f, lost));
     }
     for late in &f.late {
         if too_late(f, late) && small(Some(late.client), late.inv, late.ret) {
             found.add(None, || late_finding(f, "minority", late));
         }
     }
+    let mut refused: Vec<Name> = Vec::new();
     for gap in &f.gaps {
         let late = gap.last.0 >= gap.since.saturating_add(bound(f));
-        if late && small(None, gap.since, gap.last.1) {
+        if late && is_small(f, outage_in_stalls(f, None, gap.since, gap.last.1)) {
+            refused.push(gap.key);
             found.add(None, || gap_finding(f, "minority", gap, gap.since));
         }
     }
-    let failed: Vec<(u32, Ns, &str)> = in_vain(f, small).collect();
-    if failed.len() >= IN_VAIN_MIN {
-        report(f, &failed, &mut found);
+    for vain in nobody(f).filter(|v| !refused.contains(&v.key)) {
+        found.add(None, || nobody_finding(f, vain));
+    }
+    let (failed, good): (Vec<Judged<'_>>, Vec<Judged<'_>>) =
+        judged(f, small).partition(|call| call.failed);
+    let all = failed.len() + good.len();
+    if more_than_chance(failed.len(), all) {
+        let failed: Vec<(u32, Ns, &str)> =
+            failed.iter().map(|c| (c.section, c.inv, c.op)).collect();
+        report(f, &failed, all, &mut found);
     }
     Answer {
         found,
@@ -61,6 +82,72 @@ fn run(a: &mut Analysis) -> Answer {
     }
 }
 
+fn is_small(f: &Facts, outage: Outage) -> bool {
+    matches!(outage, Outage::Nodes(n) if n <= spare(f))
+}
+
+/// Tries for a key in an outage in which nobody was granted it any more.
+#[derive(Debug, Clone, Copy)]
+struct Nobody {
+    key: Name,
+    /// The outage had begun and the last holder had let go.
+    since: Ns,
+    tries: usize,
+    /// Invoke and return of the last one.
+    last: (Ns, Ns),
+}
+
+/// Keys that nobody was granted for longer than the bound, a minority being lost all the while and nothing else wrong. What
+/// a holder in doubt left on the servers is gone by then: its lease is in the bound.
+fn nobody(f: &Facts) -> impl Iterator<Item = Nobody> + '_ {
+    let windows = f.faults.windows.iter().filter(|w| loses_nodes(w));
+    let outages = windows.filter_map(move |w| Some((w.bit?, w.heal.or(w.healed)?.min(f.last))));
+    let outages =
+        outages.filter(move |(from, to)| is_small(f, outage_in_stalls(f, None, *from, *to)));
+    let mut keys: Vec<Name> = f.vain.iter().map(|v| v.key).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    outages.flat_map(move |(from, to)| {
+        let each = keys.clone().into_iter();
+        each.filter_map(move |key| nobody_granted(f, key, (from, to)))
+    })
+}
+
+fn nobody_granted(f: &Facts, key: Name, (from, to): (Ns, Ns)) -> Option<Nobody> {
+    let holds = f.granted_in(key, 0, to).iter();
+    let since = holds.fold(from, |since, i| since.max(f.section(*i).belief_end));
+    let tries = f
+        .vain
+        .iter()
+        .filter(|v| v.key == key && v.inv >= since && v.ret <= to);
+    let tries: Vec<(Ns, Ns)> = tries.map(|v| (v.inv, v.ret)).collect();
+    let last = tries.iter().copied().max()?;
+    let long = last.0 >= since.saturating_add(bound(f));
+    (long && tries.len() >= TRIES_MIN).then_some(Nobody {
+        key,
+        since,
+        tries: tries.len(),
+        last,
+    })
+}
+
+fn nobody_finding(f: &Facts, v: Nobody) -> Finding {
+    let sentence = format!(
+        "nobody was granted {} from {} on, in {} tries, the last begun at {}, though no more than {} of {} servers were lost \
+         and the bound is {}",
+        f.names.text(v.key),
+        seconds(v.since),
+        v.tries,
+        seconds(v.last.0),
+        spare(f),
+        f.model().nodes,
+        length(bound(f)),
+    );
+    let span = (v.since, v.last.1);
+    let proof = proof::minority::nobody(f, v.since, v.tries, v.last, bound(f));
+    finding_on(f, "minority", Blame::Unknown, v.key, span, &[], sentence).proved(proof)
+}
+
 /// The client that a window hits, if it hits one.
 fn w_client(f: &Facts, w: &crate::faults::Window) -> Option<u32> {
     let client = w.client.as_deref()?;
@@ -68,11 +155,25 @@ fn w_client(f: &Facts, w: &crate::faults::Window) -> Option<u32> {
     sections.find(|c| f.names.text(*c) == client)
 }
 
-/// Releases and extensions without success, inside of the promise of an acquire that succeeded in the same outage.
-fn in_vain<'a>(
+/// Whether `failed` of `all` calls are more than a slow machine explains: P(X ≥ failed), X ~ Binomial(all, [`SPOILED`]).
+fn more_than_chance(failed: usize, all: usize) -> bool {
+    let tail = |k: f64, n: f64| beta_reg(k, n - k + 1.0, SPOILED);
+    failed > 0 && tail(failed as f64, all as f64) < CHANCE
+}
+
+/// A release or an extension that should have succeeded.
+struct Judged<'a> {
+    section: u32,
+    inv: Ns,
+    op: &'a str,
+    failed: bool,
+}
+
+/// Releases and extensions inside of the promise of an acquire that succeeded in the same outage.
+fn judged<'a>(
     f: &'a Facts,
     small: impl Fn(Option<u32>, Ns, Ns) -> bool + 'a,
-) -> impl Iterator<Item = (u32, Ns, &'static str)> + 'a {
+) -> impl Iterator<Item = Judged<'a>> {
     let sections = (0u32..).zip(&f.sections);
     let ends = sections.flat_map(|(i, s)| {
         let release = (s.release, s.release_inv, s.release_ret, "release");
@@ -81,15 +182,20 @@ fn in_vain<'a>(
         let calls = std::iter::once(release).chain(extensions);
         calls.map(move |c| (i, s, c))
     });
-    ends.filter_map(move |(i, s, (ended, inv, ret, op))| {
-        let failed = matches!(ended, Ended::Info | Ended::Fail);
+    ends.filter_map(move |(section, s, (ended, inv, ret, op))| {
+        let answered = matches!(ended, Ended::Ok | Ended::Info | Ended::Fail);
         let to = if ret == NEVER {
             inv.saturating_add(f.epsilon())
         } else {
             ret
         };
-        (failed && promised_until(s, inv) && small(Some(s.client), s.inv, to))
-            .then_some((i, inv, op))
+        let counts = answered && promised_until(s, inv) && small(Some(s.client), s.inv, to);
+        counts.then_some(Judged {
+            section,
+            inv,
+            op,
+            failed: ended != Ended::Ok,
+        })
     })
 }
 
@@ -98,14 +204,14 @@ fn promised_until(s: &Section, at: Ns) -> bool {
     s.inv.saturating_add(s.lease / 2) > at
 }
 
-fn report(f: &Facts, failed: &[(u32, Ns, &str)], found: &mut Found) {
+fn report(f: &Facts, failed: &[(u32, Ns, &str)], all: usize, found: &mut Found) {
     let (i, inv, op) = failed[0];
     let s = f.section(i);
     let client = f.names.text(s.client);
     found.add(None, || {
         let sentence = format!(
             "A ({client}) was granted {} at {} while no more than {} of {} servers were lost, but its {op}, begun at {}, did \
-             not succeed; nor did {} more",
+             not succeed; nor did {} more of {all} such calls",
             f.names.text(s.key),
             seconds(s.ret),
             spare(f),
@@ -115,6 +221,20 @@ fn report(f: &Facts, failed: &[(u32, Ns, &str)], found: &mut Found) {
         );
         let blame = Blame::Library(client.to_owned());
         finding(f, "minority", blame, inv, &[i], sentence)
-            .proved(proof::minority::in_vain(f, failed, spare(f)))
+            .proved(proof::minority::in_vain(f, failed, all, spare(f)))
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_many_failures_are_no_chance() {
+        for (least, all) in [(3, 3), (3, 4), (4, 5), (5, 10), (14, 100)] {
+            assert!(more_than_chance(least, all), "{least} of {all}");
+            assert!(!more_than_chance(least - 1, all), "{} of {all}", least - 1);
+        }
+        assert!(!more_than_chance(0, 0) && !more_than_chance(1, 1) && !more_than_chance(2, 2));
+    }
 }

@@ -5,7 +5,7 @@
 //! Read: a vector, a list, or one map after another, each an operation with `:type`, `:process`, `:f`, and perhaps
 //! `:time`, `:value`, `:error`, `:key`. The order is the order in the text, as Jepsen says; `:index` is only a name, and
 //! a time that goes backwards counts as the one before it (equal times are concurrent). Processes that are no numbers
-//! (`:nemesis`) and other functions than those of [`Options`] are skipped. The lock's key is `:key`, or the first of a
+//! (`:nemesis`) and other functions than those of [`Options`] are skipped, whatever else they hold. The lock's key is `:key`, or the first of a
 //! `:value` of two, or its `:key` or `:lock`; `:value` may also hold `:owner`, `:token` (or `:fence`), `:ttl-ms`,
 //! `:validity-ms` and `:shared`. A failed acquire tells that another held the lock only where its `:error` is `:held`,
 //! `:locked` or `:lock-held`.
@@ -33,9 +33,13 @@ pub(crate) use whole::whole;
 /// Begins the comment that holds the header.
 const HEADER: &str = "; fencepost ";
 
+/// What some editors put before a text.
+const BOM: &[u8] = b"\xef\xbb\xbf";
+
 /// Whether a text looks like EDN, by its beginning.
 pub(crate) fn looks_like(start: &[u8]) -> bool {
-    let text = start.trim_ascii_start();
+    let text = start.strip_prefix(BOM).unwrap_or(start);
+    let text = text.trim_ascii_start();
     let next = |skip: usize| {
         text.get(skip..)
             .unwrap_or_default()
@@ -255,6 +259,11 @@ impl Survey {
 
 /// An operation of the lock, without its time; none for what is no such operation.
 fn operation(form: &Value<'_>, options: &Options) -> Result<Option<Event<'static>>, String> {
+    // Of what does something else nothing is asked: a nemesis may have no process, and types of its own.
+    let f = form.get("f").and_then(Value::name);
+    if f.is_some_and(|f| options.operation(f).is_none()) {
+        return Ok(None);
+    }
     let kind = match form.get("type").and_then(Value::name) {
         Some("invoke") => EventType::Invoke,
         Some("ok") => EventType::Ok,
@@ -270,11 +279,7 @@ fn operation(form: &Value<'_>, options: &Options) -> Result<Option<Event<'static
         Some(Value::Number(_)) => return Err(":process does not fit into 64 bits".to_owned()),
         _ => return Err("no :process".to_owned()),
     };
-    let Some(f) = form
-        .get("f")
-        .and_then(Value::name)
-        .and_then(|f| options.operation(f))
-    else {
+    let Some(f) = f.and_then(|f| options.operation(f)) else {
         return Ok(None);
     };
     let value = form.get("value").unwrap_or(&Value::Nil);

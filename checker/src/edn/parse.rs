@@ -205,6 +205,11 @@ impl<'a> Forms<'a> {
         match self.peek() {
             Some(b'{') => self.many(b'}'),
             Some(b'"') => Ok(Value::Text(self.string()?)),
+            // A var, as Clojure prints one: no EDN, but in histories.
+            Some(b'\'') => {
+                self.at += 1;
+                self.form()
+            }
             Some(b'#') => {
                 self.at += 1;
                 Ok(Value::Symbol(self.word()))

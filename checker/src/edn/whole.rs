@@ -1,6 +1,7 @@
 //! The text of a history in EDN, which cannot be read line by line: as a whole, but no more than is good for anything.
 //!
 //! Owns the bounds: on the text, and on each operation in it, found while it is read. Must not know operations.
+use super::BOM;
 use crate::history::{EDN_MAX, HistoryError, LINE_MAX};
 use std::io::BufRead;
 
@@ -8,6 +9,9 @@ use std::io::BufRead;
 pub(crate) fn whole(mut reader: impl BufRead) -> Result<String, HistoryError> {
     let mut bytes = Vec::new();
     let mut scan = Scan::default();
+    if reader.fill_buf()?.starts_with(BOM) {
+        reader.consume(BOM.len());
+    }
     loop {
         let part = reader.fill_buf()?;
         if part.is_empty() {

@@ -79,7 +79,7 @@ pub(crate) fn abandoned(f: &Facts, v: &Vain, left: &[u32], late: Ns) -> Vec<Stri
             nodes.join(", ")
         ),
         format!(
-            "Then no fault but of single messages was active from {} until {}, which could have taken a clean-up along.",
+            "Then from {} until {} no fault but of single messages was active that could have taken a clean-up there along.",
             exact(v.inv),
             exact(late)
         ),

@@ -2,14 +2,20 @@
 //!
 //! Owns the wording. Must not know how it was found.
 use super::{exact, let_be};
-use crate::facts::Facts;
+use crate::facts::{Facts, length};
+use crate::outage::spare;
 use crate::section::Ns;
 
 /// Failures shown, at most.
 const SHOWN: usize = 4;
 
-/// These calls, each of a section, did not succeed; `spare` servers may be lost without harm.
-pub(crate) fn in_vain(f: &Facts, failed: &[(u32, Ns, &str)], spare: usize) -> Vec<String> {
+/// These calls of `all`, each of a section, did not succeed; `spare` servers may be lost without harm.
+pub(crate) fn in_vain(
+    f: &Facts,
+    failed: &[(u32, Ns, &str)],
+    all: usize,
+    spare: usize,
+) -> Vec<String> {
     let model = f.model();
     let mut steps = Vec::new();
     for (n, (i, inv, op)) in failed.iter().take(SHOWN).enumerate() {
@@ -26,8 +32,34 @@ pub(crate) fn in_vain(f: &Facts, failed: &[(u32, Ns, &str)], spare: usize) -> Ve
         model.quorum, model.nodes
     ));
     steps.push(format!(
-        "But the servers that granted were there, and {} such calls did not succeed; a slow machine explains one or two.",
+        "But the servers that granted were there, and {} of {all} such calls did not succeed: were one in twenty spoiled by \
+         a slow machine, so many would be in less than one of a thousand runs.",
         failed.len()
     ));
     steps
+}
+
+/// Nobody was granted a key since then.
+pub(crate) fn nobody(f: &Facts, since: Ns, tries: usize, last: (Ns, Ns), bound: Ns) -> Vec<String> {
+    let model = f.model();
+    vec![
+        format!(
+            "From {} on no more than {} of {} servers were lost, nothing else was wrong, and nobody held the lock.",
+            exact(since),
+            spare(f),
+            model.nodes
+        ),
+        format!(
+            "Then {tries} tries were answered, and none was a grant; the last was invoked at {} and answered at {}.",
+            exact(last.0),
+            exact(last.1)
+        ),
+        format!(
+            "But whatever had been left on the servers by then was gone after {}, and a quorum of {} was there: that is {} \
+             later.",
+            length(bound),
+            model.quorum,
+            length(last.0.saturating_sub(since))
+        ),
+    ]
 }

@@ -63,6 +63,7 @@ impl World {
         let late = self.below(20 * MS);
         let early = self.now.saturating_sub(self.below(20 * MS));
         let unread = (self.config.has(With::Blind) && self.below(10) < 6) || self.below(20) == 0;
+        let unread = unread && !self.config.has(With::Reads);
         let n = &mut self.nodes[node];
         n.seen = n.seen.max(self.now + late);
         let at = n.seen;

@@ -91,6 +91,8 @@ pub enum With {
     NoClaim,
     /// The observer reads little.
     Blind,
+    /// The observer reads every value, as on servers that are not busy; else it misses one in twenty.
+    Reads,
     /// Nobody watches the servers.
     Unobserved,
     /// The first client reaches no more than a quorum.

@@ -87,6 +87,7 @@ pub const RULES: &[(&str, &str)] = &[
     ("unknown-field", "Rules, 6"),
     ("concurrency", "Rules, 3"),
     ("flood", "Rules, 2"),
+    ("disturb", "Requests, cancel, interrupt, drop, kill-thread"),
     ("stopped", "Rules: stopped and continued at any moment"),
     (
         "server-hangs",

@@ -5,7 +5,7 @@ use super::subject::Subject;
 use super::{ANSWER_LIMIT, Findings, Part, Setup, Stop};
 use crate::client::errors::Op;
 use crate::client::process::ClientProcess;
-use crate::client::wire::Request;
+use crate::client::wire::{Disturb, Request};
 use futures_util::future::join_all;
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 const WORK: Duration = Duration::from_millis(300);
 /// Requests sent at once in the flood.
 const TICKS: u64 = 500;
+/// Longest answer to what disturbs a worker that is at rest.
+const AT_ONCE: Duration = Duration::from_secs(1);
 /// Cycles of each worker in the flood.
 const CYCLES: u32 = 10;
 
@@ -26,7 +28,8 @@ pub(super) async fn part(
     let outcome = async {
         unknown(findings, &mut subject).await?;
         concurrency(setup, findings, &mut subject).await?;
-        flood(setup, findings, &subject).await
+        flood(setup, findings, &subject).await?;
+        disturb(setup, findings, &mut subject).await
     }
     .await;
     subject.finish(unasked).await;
@@ -102,6 +105,56 @@ async fn flood(setup: &Setup<'_>, findings: &mut Findings, subject: &Subject) ->
             format!("{TICKS} ticks and {total} cycles at once, each answered once"),
         ),
         Some(why) => findings.wrong("flood", format!("{done} of {total} cycles: {why}")),
+    }
+    Ok(())
+}
+
+/// What schedules do to a worker, to one that is at rest: each is answered for itself and at once, also where the language
+/// has no such thing, and leaves the other workers alone.
+async fn disturb(setup: &Setup<'_>, findings: &mut Findings, subject: &mut Subject) -> Part {
+    let worker = setup.init.workers.saturating_sub(1);
+    let mut has = Vec::new();
+    for what in [
+        Disturb::Cancel,
+        Disturb::Interrupt,
+        Disturb::Drop,
+        Disturb::KillThread,
+    ] {
+        let key = "lock:disturb".to_owned();
+        let said = subject.ask(Request::Disturb { what, worker, key }).await?;
+        if said.took > AT_ONCE {
+            let words = format!(
+                "`{}` was answered after {} ms",
+                what.name(),
+                said.took.as_millis()
+            );
+            findings.wrong("disturb", words);
+            return Ok(());
+        }
+        match &said.result {
+            Ok(_) => has.push(what.name()),
+            Err(_) if said.unsupported() => {}
+            Err(_) => {
+                let words = format!(
+                    "`{}`: {}, not ok or `unsupported`",
+                    what.name(),
+                    said.words()
+                );
+                findings.wrong("disturb", words);
+                return Ok(());
+            }
+        }
+    }
+    let key = "lock:disturb";
+    let other = subject.acquire(0, key).await?;
+    if other.result.is_err() || subject.release(0, key).await?.result.is_err() {
+        let words = "worker 0 does not lock any more after another worker was disturbed";
+        findings.wrong("disturb", words);
+    } else if has.is_empty() {
+        let words = "none of them: schedules cannot ask for any";
+        findings.note("disturb", words);
+    } else {
+        findings.ok("disturb", has.join(", "));
     }
     Ok(())
 }

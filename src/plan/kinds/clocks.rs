@@ -22,6 +22,7 @@ pub(super) const NODE_CLOCK: KindInfo = KindInfo {
     allowed: &["for", "until", "step", "drift"],
     required: &[],
     quorum_only: false,
+    plain: false,
     inverse: "the true time again, which is a step itself; without `for` or `until` at the end of the load",
     attestation: "TIME on a direct connection, against this machine's clock, has gone on by the step, and PTTL of a key \
                   has fallen by it; of a drift, TIME goes on at that speed; then TIME is true again",
@@ -38,6 +39,7 @@ pub(super) const CLIENT_CLOCK: KindInfo = KindInfo {
     allowed: &["for", "until", "step", "drift"],
     required: &[],
     quorum_only: false,
+    plain: false,
     inverse: "the true time again; without `for` or `until` at the end of the load",
     attestation: "/proc/PID/maps of the client shows the shim and its page, and `date` on that same page tells the time \
                   that is meant, then the true one",
@@ -56,6 +58,7 @@ pub(super) const NODE_POWER_LOSS: KindInfo = KindInfo {
     allowed: &["down"],
     required: &[],
     quorum_only: false,
+    plain: false,
     inverse: "the start is part of it",
     attestation: "another run id, the shim's note of the cut, and the size of the append-only file in INFO, which is that \
                   of before less what was cut",

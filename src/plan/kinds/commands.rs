@@ -28,6 +28,7 @@ pub(super) const NODE_DROP_CLIENTS: KindInfo = KindInfo {
     allowed: &[],
     required: &[],
     quorum_only: false,
+    plain: false,
     inverse: "none needed: clients connect again",
     attestation: "a connection made before is closed, and none of the ids that CLIENT LIST gave before is left",
 };
@@ -42,6 +43,7 @@ pub(super) const NODE_SCRIPT_FLUSH: KindInfo = KindInfo {
     allowed: &[],
     required: &[],
     quorum_only: false,
+    plain: false,
     inverse: "none needed: clients send the text again",
     attestation: "a script that was loaded before, and that SCRIPT EXISTS knew, is known no more",
 };
@@ -56,6 +58,7 @@ pub(super) const NODE_FLUSH: KindInfo = KindInfo {
     allowed: &[],
     required: &[],
     quorum_only: false,
+    plain: false,
     inverse: "none: what is gone is gone",
     attestation: "a key that was set and read before is gone, asked on another connection",
 };
@@ -70,6 +73,7 @@ pub(super) const NODE_DELETE: KindInfo = KindInfo {
     allowed: &[],
     required: &[],
     quorum_only: false,
+    plain: false,
     inverse: "none: what is gone is gone",
     attestation: "the value that was read before stands there no more, asked on another connection",
 };
@@ -85,6 +89,7 @@ pub(super) const NODE_EVICT: KindInfo = KindInfo {
     allowed: &["for", "until"],
     required: &[],
     quorum_only: false,
+    plain: false,
     inverse: "maxmemory 0, noeviction, and the cache keys are removed; without `for` or `until` at the end of the load",
     attestation: "INFO shows more evicted keys than before, then maxmemory 0 and noeviction",
 };
@@ -99,6 +104,7 @@ pub(super) const NODE_FULL: KindInfo = KindInfo {
     allowed: &["for", "until"],
     required: &["for"],
     quorum_only: false,
+    plain: false,
     inverse: "maxmemory 0",
     attestation: "a SET on another connection is answered by OOM, then by OK",
 };
@@ -114,6 +120,7 @@ pub(super) const NODE_SLOW: KindInfo = KindInfo {
     allowed: &["for"],
     required: &["for"],
     quorum_only: false,
+    plain: false,
     inverse: "the script ends by itself",
     attestation: "a direct PING gets no answer while the process is not stopped, then PING is answered",
 };
@@ -128,6 +135,7 @@ pub(super) const NODE_READONLY: KindInfo = KindInfo {
     allowed: &["for", "until"],
     required: &["for"],
     quorum_only: false,
+    plain: false,
     inverse: "REPLICAOF NO ONE",
     attestation: "INFO names it a replica and a SET on another connection is answered by READONLY, then by OK",
 };

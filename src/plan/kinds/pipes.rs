@@ -14,6 +14,7 @@ pub(super) const BANDWIDTH: KindInfo = KindInfo {
     allowed: &["for", "until", "rate", "direction"],
     required: &["rate", "for"],
     quorum_only: false,
+    plain: false,
     inverse: "the toxic is removed",
     attestation: "an ECHO of known size through the link takes at least its bytes over the rate, then less",
 };
@@ -28,6 +29,7 @@ pub(super) const SLOW_CLOSE: KindInfo = KindInfo {
     allowed: &["for", "until", "latency"],
     required: &["latency", "for"],
     quorum_only: false,
+    plain: false,
     inverse: "the toxic is removed",
     attestation: "the end that follows QUIT through the link comes no sooner than `latency`, then at once",
 };
@@ -42,6 +44,7 @@ pub(super) const SLICER: KindInfo = KindInfo {
     allowed: &["for", "until", "bytes", "latency", "direction"],
     required: &["bytes", "latency", "for"],
     quorum_only: false,
+    plain: false,
     inverse: "the toxic is removed",
     attestation: "an ECHO of twenty pieces through the link takes at least ten times `latency`, then less",
 };
@@ -56,6 +59,7 @@ pub(super) const LIMIT_DATA: KindInfo = KindInfo {
     allowed: &["for", "until", "bytes", "direction"],
     required: &["bytes", "for"],
     quorum_only: false,
+    plain: false,
     inverse: "the toxic is removed",
     attestation: "an ECHO longer than `bytes` through the link ends before its answer is whole, then it is answered whole",
 };
@@ -72,6 +76,7 @@ pub(super) const PACKET_LOSS: KindInfo = KindInfo {
     allowed: &["for", "until", "loss", "direction"],
     required: &["loss", "for"],
     quorum_only: false,
+    plain: false,
     inverse: "the rule is deleted",
     attestation: "of a batch of PINGs through the links some are a retransmission late, then none is",
 };
@@ -86,6 +91,7 @@ pub(super) const SWIZZLE: KindInfo = KindInfo {
     allowed: &["for", "until", "gap"],
     required: &["for"],
     quorum_only: false,
+    plain: false,
     inverse: "the toxics are removed one by one",
     attestation: "a probe through each link gets no answer, then one is answered",
 };

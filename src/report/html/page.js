@@ -320,6 +320,19 @@
   window.addEventListener("beforeprint", () => document.querySelectorAll("details.finding").forEach((d, i) => { if (i < 12) d.open = true; }));
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { theme(); draw(); });
 
+  /* On a screen that is too narrow for a diagram, what is seen of it first is the damage. */
+  const aim = (box) => {
+    const mark = box.querySelector("svg.sequence .bracket, svg.sequence .harm");
+    if (!mark || box.scrollWidth <= box.clientWidth) return;
+    const there = mark.getBoundingClientRect(), here = box.getBoundingClientRect();
+    box.scrollLeft += (there.left + there.right - here.left - here.right) / 2;
+  };
+  for (const finding of document.querySelectorAll("details.finding")) {
+    const look = () => { if (finding.open) finding.querySelectorAll(":scope > .scroll").forEach(aim); };
+    finding.addEventListener("toggle", look);
+    look();
+  }
+
   byId("bar").hidden = byId("live").hidden = false;
   byId("still").style.display = "none";
   for (const id of ["prev", "next"]) byId(id).disabled = data.found.length === 0;

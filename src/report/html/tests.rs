@@ -67,6 +67,31 @@ fn tags(html: &str) -> Result<Vec<(String, Vec<String>)>, String> {
 }
 
 #[test]
+fn a_picture_stands_alone_and_shows_hostile_text_as_text() -> Result<(), Failure> {
+    let dir = tempfile::tempdir()?;
+    let mut verdict = fixture::verdict(true);
+    for finding in verdict.checks.iter_mut().flat_map(|c| &mut c.findings) {
+        finding.sentence = HOSTILE.to_owned();
+        for section in finding.sections.iter_mut().take(1) {
+            section.client = HOSTILE.to_owned();
+        }
+    }
+    let history = fixture::plain_del().text();
+    let (summary, _) = made(dir.path(), &history, &verdict)?;
+    let svg = super::picture(&summary, Some("ownership"))?.ok_or("no picture")?;
+    tags(&format!("<!doctype html>{svg}"))?;
+    assert!(
+        !svg.contains("<script") && !svg.contains('\u{202e}'),
+        "{svg}"
+    );
+    assert!(!svg.contains("url(http"), "{svg}");
+    let first = super::picture(&summary, None)?.ok_or("no picture")?;
+    assert!(first.contains("two holders"), "{first}");
+    assert!(super::picture(&summary, Some("no-such-check"))?.is_none());
+    Ok(())
+}
+
+#[test]
 fn the_page_is_well_formed_and_has_its_parts() -> Result<(), Failure> {
     let html = plain_del()?;
     let tags = tags(&html)?;

@@ -8,6 +8,7 @@ mod tables;
 
 pub use files::{markdown, render, terminal};
 pub(super) use page::href;
+pub(super) use page::percent;
 pub use tables::{groups, headline, matrix, overview};
 
 use super::summary::{Judged, Judgement, Summary};

@@ -108,14 +108,14 @@ pub fn href(from: &Path, to: &Path) -> String {
     let (from, to) = (parts(&from), parts(&to));
     let common = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
     let up = std::iter::repeat_n("..".to_owned(), from.len() - common);
-    let down = to[common..].iter().map(|part| percent(part));
+    let down = to[common..].iter().map(|part| percent(part.as_bytes()));
     up.chain(down).collect::<Vec<_>>().join("/")
 }
 
-/// Percent-encoding of one segment of a path.
-fn percent(segment: &str) -> String {
+/// Percent-encoding of one segment of a path, or of a value in a query.
+pub fn percent(segment: &[u8]) -> String {
     let mut out = String::new();
-    for byte in segment.bytes() {
+    for &byte in segment {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             out.push(char::from(byte));
         } else {

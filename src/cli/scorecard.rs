@@ -1,0 +1,287 @@
+//! `fencepost scorecard`: fifteen named checks on a lock library, each with its evidence and the command that replays it.
+//!
+//! Owns the flags, which libraries get a card, and what is told. Which runs that takes is `campaign`'s, what they show
+//! `report`'s.
+use super::exit::Exit;
+use super::say;
+use super::start::start;
+use super::stopped::{self, on_runtime, stopped};
+use super::suite::{Where, minutes};
+use crate::campaign::{self, Flow, Job, Setting, Stop, scorecard, series};
+use crate::own::Own;
+use crate::plan::{Overrides, PlanError};
+use crate::report::Summary;
+use crate::report::progress::{Mode, Progress};
+use crate::report::sanitise::visible;
+use crate::report::scorecard::{About, Card, Grade, Run, Subject, about, page, terminal};
+use crate::report::tables;
+use crate::run::{RunError, results};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::rc::Rc;
+
+/// Arguments of `scorecard`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  fencepost scorecard -- python3 my_adapter.py
+  fencepost scorecard --several -- node my_redlock.js
+  fencepost scorecard --library redsync --library redlock
+  fencepost scorecard --markdown > docs/libraries.md    every library that is set up
+
+Exit codes: 0 nothing is broken; 1 something is; 2 nothing is, but something could not be judged.")]
+pub struct Args {
+    /// A library of adapters/libraries.toml; may be given more than once. Without it and without CMD: all that are set up.
+    #[arg(long = "library", value_name = "NAME")]
+    libraries: Vec<String>,
+    /// CMD takes several servers: it is also asked what becomes of it when one of three is lost.
+    #[arg(long)]
+    several: bool,
+    /// Only this schedule of workloads/scorecard/; may be given more than once.
+    #[arg(long = "schedule", value_name = "NAME", value_parser = schedules())]
+    schedules: Vec<String>,
+    /// Seed of the first try of each schedule.
+    #[arg(long, default_value_t = 7)]
+    seed: u64,
+    /// Override a key of every schedule, such as `lock.options.retries=0`; may be given more than once.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Print the page of all cards as Markdown: of a finding that no public report is known for, without the recipe.
+    #[arg(long)]
+    markdown: bool,
+    #[command(flatten)]
+    place: Where,
+    /// The adapter and its arguments.
+    #[arg(last = true, value_name = "CMD", conflicts_with = "libraries")]
+    command: Vec<String>,
+}
+
+/// The names of the schedules, for the flag.
+fn schedules() -> clap::builder::PossibleValuesParser {
+    clap::builder::PossibleValuesParser::new(scorecard::SCHEDULES.iter().map(|s| s.0))
+}
+
+pub fn main(args: &Args) -> Exit {
+    let subjects = match subjects(args) {
+        Ok(subjects) => subjects,
+        Err(exit) => return exit,
+    };
+    let results = args.place.results.join("scorecard");
+    if let Err(source) = results::ready(&results) {
+        return stopped::no_results(&results, source);
+    }
+    on_runtime(cards(args, subjects, &results))
+}
+
+/// Who gets a card.
+fn subjects(args: &Args) -> Result<Vec<Subject>, Exit> {
+    if !args.command.is_empty() {
+        return Ok(vec![Subject {
+            name: "own".to_owned(),
+            command: args.command.clone(),
+            several: args.several,
+            known: BTreeMap::new(),
+        }]);
+    }
+    let mut all = scorecard::libraries().map_err(|error| {
+        say::error(&error, None);
+        Exit::Defect
+    })?;
+    let names: Vec<String> = all.iter().map(|s| s.name.clone()).collect();
+    if let Some(odd) = args.libraries.iter().find(|l| !names.contains(l)) {
+        let odd = visible(odd);
+        say::word(&format!("error: no library `{odd}`"));
+        say::word(&format!("hint: one of {}", names.join(", ")));
+        return Err(Exit::Usage);
+    }
+    all.retain(|s| args.libraries.is_empty() || args.libraries.contains(&s.name));
+    Ok(all)
+}
+
+/// A run that is to be made, and whose it is.
+struct Wanted {
+    subject: usize,
+    schedule: &'static str,
+    job: Job,
+}
+
+fn wanted(
+    args: &Args,
+    cards: &[Card],
+    n: u64,
+    which: impl Fn(&Card, &'static str) -> bool,
+) -> Result<Vec<Wanted>, PlanError> {
+    let over = Overrides {
+        set: args.set.clone(),
+        seed: Some(args.seed + n),
+        ..Overrides::default()
+    };
+    let mut all = Vec::new();
+    for (subject, card) in cards.iter().enumerate() {
+        for (schedule, text) in scorecard::SCHEDULES {
+            let named = args.schedules.is_empty() || args.schedules.iter().any(|s| s == schedule);
+            // The first one tells who is there.
+            let asked = named || *schedule == scorecard::FIRST;
+            if asked && scorecard::fits(&card.subject, schedule) && which(card, schedule) {
+                let plan = scorecard::plan(&card.subject, (schedule, text), &over)?;
+                let file = format!("workloads/scorecard/{schedule}.toml").into();
+                let job = Job { file, plan };
+                all.push(Wanted {
+                    subject,
+                    schedule,
+                    job,
+                });
+            }
+        }
+    }
+    Ok(all)
+}
+
+async fn cards(args: &Args, subjects: Vec<Subject>, results: &Path) -> Exit {
+    let (mut signals, backend, why) = match start(&args.place.backend).await {
+        Ok(started) => started,
+        Err(exit) => return exit,
+    };
+    let progress = Progress::new(Mode::detect(args.markdown));
+    let own = Own::this();
+    let setting = Setting {
+        backend,
+        results,
+        progress: &progress,
+        own: &own,
+    };
+    let mut sheet = Sheet::new(args, subjects, &progress);
+    for round in 0..=scorecard::TRIES {
+        let runs = match sheet.open(args, round) {
+            Ok(runs) => runs,
+            Err(error) => {
+                say::plan_error(&error);
+                return Exit::Usage;
+            }
+        };
+        let jobs: Vec<Job> = runs.iter().map(|w| w.job.clone()).collect();
+        if jobs.is_empty() {
+            continue;
+        }
+        let time = minutes(campaign::expected_duration(&jobs));
+        let count = tables::plural(jobs.len() as u64, "run");
+        say::word(&format!("{count}, about {time}; {why}"));
+        let outcome = series(&jobs, &setting, &mut signals, |job, made| {
+            let of = |w: &&Wanted| w.job.plan.name == job.plan.name;
+            if let Some(wanted) = runs.iter().find(of) {
+                sheet.take(wanted, made, round);
+            }
+            Flow::Next
+        })
+        .await;
+        if let Err(stop) = outcome {
+            progress.finish();
+            return stopped(&stop);
+        }
+        sheet.dismiss();
+    }
+    progress.finish();
+    sheet.exit.worst(tell(args, sheet.cards))
+}
+
+/// The cards as they fill.
+struct Sheet<'a> {
+    cards: Vec<Card>,
+    /// Cards of those that did not speak.
+    silent: Vec<usize>,
+    /// These very libraries were asked for: that one does not speak is a failure.
+    asked: bool,
+    exit: Exit,
+    progress: &'a Progress,
+}
+
+impl<'a> Sheet<'a> {
+    fn new(args: &Args, subjects: Vec<Subject>, progress: &'a Progress) -> Self {
+        let card = |subject| Card {
+            subject,
+            about: About::default(),
+            runs: BTreeMap::new(),
+        };
+        Self {
+            cards: subjects.into_iter().map(card).collect(),
+            silent: Vec::new(),
+            asked: !args.libraries.is_empty() || !args.command.is_empty(),
+            exit: Exit::Ok,
+            progress,
+        }
+    }
+
+    /// The runs of a round. The first, without a fault, shows who is there at all; after the second, what could not be
+    /// judged is asked again.
+    fn open(&self, args: &Args, round: u64) -> Result<Vec<Wanted>, PlanError> {
+        let seed = round.saturating_sub(1);
+        wanted(args, &self.cards, seed, |card, schedule| {
+            match card.runs.get(schedule) {
+                None if round == 0 => schedule == scorecard::FIRST,
+                None => round == 1,
+                Some(run) => round > 1 && run.is_unknown(),
+            }
+        })
+    }
+
+    fn take(&mut self, w: &Wanted, made: Result<Summary, Rc<Stop<Exit>>>, round: u64) {
+        let (name, seed) = (&w.job.plan.name, w.job.plan.seed);
+        let run = match made {
+            Ok(summary) => Run::of(summary, seed),
+            Err(stop) => {
+                if round == 0 && matches!(&*stop, Stop::Run(RunError::Client(_))) {
+                    self.silent.push(w.subject);
+                    if self.asked {
+                        self.exit = self.exit.worst(stopped(&stop));
+                    }
+                }
+                Run::not_made(first_words(&stop.why()), seed)
+            }
+        };
+        let what = match &run.made {
+            Ok(verdict) => format!("{:?}", verdict.outcome).to_lowercase(),
+            Err(why) => format!("not run: {}", visible(why)),
+        };
+        self.progress.line(&format!("{name}, seed {seed}: {what}"));
+        self.cards[w.subject].runs.insert(w.schedule, run);
+    }
+
+    /// Who does not speak gets no card.
+    fn dismiss(&mut self) {
+        self.silent.sort_unstable();
+        for subject in self.silent.drain(..).rev() {
+            self.cards.remove(subject);
+        }
+    }
+}
+
+/// The page needs no path of this machine: what stands before the first semicolon says it.
+fn first_words(why: &str) -> String {
+    why.split(';').next().unwrap_or_default().to_owned()
+}
+
+/// Tells all cards; the exit code is the worst of them.
+fn tell(args: &Args, mut cards: Vec<Card>) -> Exit {
+    for card in &mut cards {
+        if let Some(run) = card.runs.get(scorecard::FIRST)
+            && run.made.is_ok()
+        {
+            match about(&run.dir) {
+                Ok(found) => card.about = found,
+                Err(error) => say::error(&error, None),
+            }
+        }
+    }
+    if args.markdown {
+        say::data(&page::page(&cards));
+    } else {
+        for card in &cards {
+            say::data(&terminal::terminal(card));
+        }
+    }
+    let exits = cards.iter().map(|card| match card.worst() {
+        Grade::Broken => Exit::Failed,
+        Grade::Unknown => Exit::Unknown,
+        _ => Exit::Ok,
+    });
+    exits.fold(Exit::Ok, Exit::worst)
+}

@@ -1,0 +1,174 @@
+//! Reports from the field (workloads/reports/) and the scorecard, on the local backend.
+//!
+//! All files are read; some quick ones are run, bad version and good. A library that is not in the cache is skipped; where
+//! `FENCEPOST_REQUIRE_ADAPTERS` names its language, that fails.
+mod harness;
+
+use fencepost_checker::Outcome;
+use harness::{Ran, adapters, alone, fencepost, remark, run, say};
+use std::collections::BTreeSet;
+
+/// Whether the Python libraries are there.
+fn python(folders: &[&str]) -> bool {
+    let there = |folder: &&str| adapters().join("python").join(folder).exists();
+    if folders.iter().all(there) {
+        return true;
+    }
+    let required = std::env::var("FENCEPOST_REQUIRE_ADAPTERS").unwrap_or_default();
+    let skipped = format!("{folders:?}: skipped, adapters/setup python was not run");
+    assert!(!required.split(' ').any(|l| l == "python"), "{skipped}");
+    remark(&skipped);
+    false
+}
+
+/// Runs one variant and demands that it comes out as it states. Only what is unknown is run once more.
+fn as_stated(name: &str, variant: &str) -> Ran {
+    let _alone = alone();
+    let file = format!("reports/{name}");
+    let flags = |seed| {
+        [
+            "--variant",
+            variant,
+            "--set",
+            "load.tail=3s",
+            "--seed",
+            seed,
+        ]
+    };
+    let mut ran = run(&file, "local", &flags("11"));
+    if ran.code == 2 {
+        ran = run(&file, "local", &flags("12"));
+    }
+    assert_eq!(
+        ran.code, 0,
+        "{name}/{variant}\n{}\n{}",
+        ran.stdout, ran.stderr
+    );
+    ran
+}
+
+/// The bad version is caught by this check, the good one passes.
+fn told_apart(name: &str, check: &str, bad: &str, good: &str) {
+    let ran = as_stated(name, bad);
+    let folder = ran.folders().pop().expect("a results folder");
+    let found = Ran::verdict(&folder);
+    let found = found.check(check).expect("the check is in the verdict");
+    assert_eq!(found.outcome, Outcome::Violated, "{}", ran.stdout);
+    as_stated(name, good);
+}
+
+#[test]
+fn a_cancelled_release_that_forgets_its_token_is_caught() {
+    if python(&["redis_py-7.1.1", "redis_py-7.2.0"]) {
+        let name = "redis-py-asyncio-cancelled-release";
+        told_apart(name, "truthful", "bad-7_1_1", "good-7_2_0");
+    }
+}
+
+#[test]
+fn a_destructor_that_releases_a_lock_in_use_is_caught() {
+    if python(&["pottery-1.0.1", "pottery-1.0.2"]) {
+        told_apart("pottery-destructor", "service", "bad-1_0_1", "good-1_0_2");
+    }
+}
+
+#[test]
+fn a_majority_that_is_left_behind_is_caught() {
+    if python(&["redlock_py-1.0.8", "redlock_py-1.0.4"]) {
+        let name = "redlock-py-dead-node-leak";
+        told_apart(name, "leak", "bad-1_0_8", "good-1_0_4");
+    }
+}
+
+#[test]
+fn every_report_states_what_must_be_found_and_stands_in_the_table() {
+    let dry = say(&["suite", "workloads/reports", "--dry-run", "--seed", "1"]);
+    assert_eq!(dry.code, 0, "{}", dry.stderr);
+    let runs = dry
+        .stdout
+        .lines()
+        .filter_map(|l| l.split_whitespace().next());
+    let names: BTreeSet<&str> = runs.map(|r| r.split('/').next().unwrap_or(r)).collect();
+    let page = std::fs::read_to_string("workloads/reports/README.md").expect("the page");
+    for name in &names {
+        assert!(page.contains(&format!("({name}.toml)")), "{name}");
+    }
+    let bad = dry.stdout.lines().filter(|l| l.contains("/bad-")).count();
+    assert!(names.len() >= 25 && bad >= 25, "{names:?}, {bad} bad");
+}
+
+#[test]
+fn the_adapter_of_the_protocol_page_gets_its_card() {
+    let _alone = alone();
+    let results = tempfile::tempdir().expect("a folder");
+    let mut command = fencepost();
+    command.args(["scorecard", "--backend", "local", "--results"]);
+    command.arg(results.path());
+    command.args([
+        "--schedule",
+        "crash",
+        "--",
+        "python3",
+        "adapters/example.py",
+    ]);
+    let out = command.output().expect("fencepost runs");
+    let card = String::from_utf8_lossy(&out.stdout);
+    let words = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(0), "{card}\n{words}");
+    assert!(card.starts_with("example 1 on "), "{card}");
+    let grade = |check: &str| {
+        let line = card
+            .lines()
+            .find(|l| l.split_whitespace().nth(1) == Some(check));
+        line.and_then(|l| l.split_whitespace().next())
+            .unwrap_or("?")
+    };
+    for check in ["exclusion", "honest", "claim", "lease", "crash"] {
+        assert_eq!(grade(check), "ok", "{check}\n{card}");
+    }
+    for check in ["tokens", "extension", "one-dead"] {
+        assert_eq!(grade(check), "-", "{check}\n{card}");
+    }
+}
+
+#[test]
+fn a_library_that_is_broken_is_said_with_its_report_and_the_way_to_replay_it() {
+    if !python(&["redlock_py-1.0.8"]) {
+        return;
+    }
+    let _alone = alone();
+    let results = tempfile::tempdir().expect("a folder");
+    let mut command = fencepost();
+    command.args(["scorecard", "--backend", "local", "--results"]);
+    command.arg(results.path());
+    command.args(["--library", "redlock-py", "--schedule", "one-node-dead"]);
+    let out = command.output().expect("fencepost runs");
+    let card = String::from_utf8_lossy(&out.stdout);
+    let words = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(1), "{card}\n{words}");
+    for part in [
+        "broken   one-dead",
+        "`minority`: nobody was granted lock:0",
+        "public: SPSCommerce/redlock-py PR 27",
+    ] {
+        assert!(card.contains(part), "{part}\n{card}");
+    }
+    let replay = card
+        .lines()
+        .find_map(|l| l.trim().strip_prefix("replay: fencepost run "))
+        .expect("the way to replay it");
+    assert!(std::path::Path::new(replay).is_file(), "{replay}");
+}
+
+#[test]
+fn wrong_flags_of_a_scorecard_are_the_users() {
+    say(&["scorecard", "--library", "no-such"]).refused(64, &["no library `no-such`"]);
+    say(&["scorecard", "--schedule", "no-such", "--", "true"]).refused_by_flags("--schedule");
+    let both = ["scorecard", "--library", "redsync", "--", "true"];
+    assert_eq!(say(&both).code, 64);
+    let results = tempfile::tempdir().expect("a folder");
+    let results = results.path().display().to_string();
+    let flags = ["scorecard", "--backend", "local", "--results", &results];
+    let missing = say(&[&flags[..], &["--", "/no/such/program"]].concat());
+    assert_eq!(missing.code, 64, "{}", missing.stderr);
+}
