@@ -249,11 +249,16 @@ pub fn run(workload: &str, backend: &str, more: &[&str]) -> Ran {
 /// that is unknown, or in which nothing but a promised finding is missing, is made once more with another seed. A
 /// finding that was not promised is never tried again.
 pub fn as_stated(workload: &str, backend: &str) -> Ran {
+    as_stated_with(workload, backend, &[])
+}
+
+/// The same, with more flags.
+pub fn as_stated_with(workload: &str, backend: &str, more: &[&str]) -> Ran {
     let _alone = alone();
-    let mut ran = run(workload, backend, &["--seed", "11"]);
+    let mut ran = run(workload, backend, &[more, &["--seed", "11"]].concat());
     if ran.code == 2 || (ran.code == 1 && ran.only_missed()) {
         remark(&format!("{workload}: once more\n{}", ran.stdout));
-        ran = run(workload, backend, &["--seed", "12"]);
+        ran = run(workload, backend, &[more, &["--seed", "12"]].concat());
     }
     assert_eq!(ran.code, 0, "{workload}\n{}\n{}", ran.stdout, ran.stderr);
     ran
