@@ -252,14 +252,13 @@ pub fn as_stated(workload: &str, backend: &str) -> Ran {
     as_stated_with(workload, backend, &[])
 }
 
-/// The same with more arguments, such as one variant.
+/// The same, with more flags.
 pub fn as_stated_with(workload: &str, backend: &str, more: &[&str]) -> Ran {
     let _alone = alone();
-    let with = |seed| [&["--seed", seed][..], more].concat();
-    let mut ran = run(workload, backend, &with("11"));
+    let mut ran = run(workload, backend, &[more, &["--seed", "11"]].concat());
     if ran.code == 2 || (ran.code == 1 && ran.only_missed()) {
         remark(&format!("{workload}: once more\n{}", ran.stdout));
-        ran = run(workload, backend, &with("12"));
+        ran = run(workload, backend, &[more, &["--seed", "12"]].concat());
     }
     assert_eq!(ran.code, 0, "{workload}\n{}\n{}", ran.stdout, ran.stderr);
     ran

@@ -44,13 +44,14 @@ pub(crate) fn nobody(f: &Facts, since: Ns, tries: usize, last: (Ns, Ns), bound: 
     let model = f.model();
     vec![
         format!(
-            "From {} on no more than {} of {} servers were lost, nothing else was wrong, and nobody held the lock.",
+            "Let S be the time from {} on, in which no more than {} of {} servers were lost, nothing else was wrong, and \
+             nobody held the lock.",
             exact(since),
             spare(f),
             model.nodes
         ),
         format!(
-            "Then {tries} tries were answered, and none was a grant; the last was invoked at {} and answered at {}.",
+            "Then {tries} tries were answered in S, and none was a grant; the last was invoked at {} and answered at {}.",
             exact(last.0),
             exact(last.1)
         ),
