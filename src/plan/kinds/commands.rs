@@ -14,6 +14,7 @@ pub(super) const LEADER_CHANGE: KindInfo = KindInfo {
     allowed: &[],
     required: &[],
     quorum_only: false,
+    plain: false,
     inverse: "none needed: there is one leader again",
     attestation: "members, each asked directly, name another leader than before; at the end all that run name one",
 };
