@@ -153,6 +153,7 @@ const VIOLATED: &[(&str, &[&str])] = &[
     ("notice-renewed", &[]),
     ("sharpened", &["service"]),
     ("one-value", &["ownership"]),
+    ("silent-renewals", &["service"]),
     ("session", &[]),
     ("failover-unreplicated", &["service", "fencing"]),
     ("failover-two-primaries", &["service"]),

@@ -54,9 +54,8 @@ pub(super) async fn until_listens(at: SocketAddr, deadline: Duration) -> Result<
     let began = Instant::now();
     let member = Member::new(at, ANSWER);
     loop {
-        let why = match within(member.version()).await {
-            Ok(_) => return Ok(()),
-            Err(why) => why,
+        let Err(why) = within(member.version()).await else {
+            return Ok(());
         };
         if began.elapsed() > deadline {
             return Err(why);

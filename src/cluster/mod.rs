@@ -51,6 +51,7 @@ use layout::Layout;
 use local::Local;
 use nix::sys::signal::Signal;
 use shim::Shim;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -177,6 +178,8 @@ pub struct Cluster {
     shims: Vec<Shim>,
     toxiproxy: Toxiproxy,
     versions: BTreeMap<String, String>,
+    /// Numbers given out by [`Cluster::fresh`].
+    given: Cell<u64>,
 }
 
 impl Cluster {
@@ -187,9 +190,8 @@ impl Cluster {
     pub async fn start(spec: Spec, reaper: &Reaper) -> Result<Self, ClusterError> {
         let nodes = match spec.plan.topology {
             Topology::Single => 1,
-            Topology::Independent => spec.plan.nodes.max(1) as usize,
+            Topology::Independent | Topology::Etcd => spec.plan.nodes.max(1) as usize,
             Topology::Sentinel => spec.plan.nodes.max(2) as usize,
-            Topology::Etcd => spec.plan.nodes.max(1) as usize,
         };
         let layout = Layout::new(&spec.plan, spec.backend, tools::free_port)?;
         let speaks = match spec.plan.topology {
@@ -224,6 +226,7 @@ impl Cluster {
             shims,
             toxiproxy,
             versions: BTreeMap::new(),
+            given: Cell::new(0),
         };
         let mut made = cluster.connect_servers(&spec.plan).await;
         if made.is_ok() {
@@ -251,6 +254,12 @@ impl Cluster {
     /// `n1` for node 0; the Sentinels behind the nodes are `s1` …
     pub fn node_name(&self, node: usize) -> String {
         layout::name(self.nodes, node)
+    }
+
+    /// A number that nothing on these servers and links has had. Runs share servers, and a key that a probe of an earlier
+    /// run left behind proves nothing.
+    pub fn fresh(&self) -> u64 {
+        self.given.replace(self.given.get() + 1)
     }
 
     /// What the nodes speak.

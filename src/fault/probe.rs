@@ -77,7 +77,7 @@ pub(super) async fn set(
         }
         Speaks::Etcd => {
             let put = async |m: &Member| m.put(key, "1").await;
-            members::ask(addr, ANSWER, put).await.map(|(_, took)| took)
+            members::ask(addr, ANSWER, put).await.map(|((), took)| took)
         }
     }
 }

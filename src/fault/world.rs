@@ -12,7 +12,7 @@ use crate::run::recorder::Recorder;
 use crate::tap::Taps;
 use fencepost_checker::{Event, EventType, Process, Value, event::phase};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 
 /// See the module's page.
@@ -39,8 +39,6 @@ pub struct World {
     pub messages: Messages,
     /// The stream `faults` of the seed.
     pub random: RefCell<Xoshiro256PlusPlus>,
-    /// Numbers given out by [`World::fresh`].
-    pub given: Cell<u64>,
 }
 
 /// One step in the life of a fault, as it goes on record.
@@ -63,9 +61,9 @@ impl World {
         self.cluster.node_count() / 2 + 1
     }
 
-    /// A number that no toxic and no probe of this run has had.
+    /// A number that no toxic and no probe on these servers has had.
     pub(super) fn fresh(&self) -> u64 {
-        self.given.replace(self.given.get() + 1)
+        self.cluster.fresh()
     }
 
     /// Puts a step on record; before an injection all that was emitted so far is written out.

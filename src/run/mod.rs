@@ -36,7 +36,7 @@ use header::header;
 use recorder::Recorder;
 use session::Session;
 use shared::Shared;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -192,7 +192,6 @@ impl Stage {
         );
         let world = World {
             random: RefCell::new(streams::stream(plan.seed, "faults")),
-            given: Cell::new(0),
             prefix: prefix.to_owned(),
             messages: Messages::default(),
             taps,
