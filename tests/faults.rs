@@ -25,7 +25,7 @@ const SAMPLES: &[(&str, &str)] = &[
     ("quorum-thin", "target = 'client:c1'\nfor = '200ms'"),
     (
         "resource-delay",
-        "target = 'client:c1'\nlatency = '100ms'\nfor = '1s'",
+        "target = 'client:c1'\nlatency = '100ms'\nfor = '3s'",
     ),
     ("node-drop-clients", "target = 'nodes'"),
     ("node-script-flush", "target = 'nodes'"),

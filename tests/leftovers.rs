@@ -4,7 +4,7 @@
 //! stopped) on both backends, and looking for remains from outside: labels, `/proc`. It looks only at what its own run made, told by the run's id.
 mod harness;
 
-use harness::{alone, docker_answers, fencepost};
+use harness::{alone, docker_answers};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::collections::BTreeMap;
@@ -39,7 +39,10 @@ struct Stat {
 impl Run {
     fn start(workload: &str, backend: &str) -> Self {
         let results = tempfile::tempdir().expect("temp folder");
-        let child = fencepost()
+        // Also where the tests run under nohup, which a program inherits: a hang-up counts.
+        let child = Command::new("env")
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .args(["--default-signal=HUP", env!("CARGO_BIN_EXE_fencepost")])
             .args(["run", workload, "--backend", backend, "--results"])
             .arg(results.path())
             .stdin(Stdio::null())

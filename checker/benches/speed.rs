@@ -296,6 +296,39 @@ fn line(what: &str, value: &str, bound: &str, kept: bool) -> Result<bool, Box<dy
     Ok(kept)
 }
 
+/// JSON lines: read and checked beside parsing alone, and a long history as it is made.
+fn reading(dir: &Path) -> Result<bool, Box<dyn Error>> {
+    let mut file = BufWriter::new(File::create(dir.join("history.jsonl"))?);
+    writeln!(file, "{}", serde_json::to_string(&header())?)?;
+    let mut written = Ok(());
+    each_event(250_000, false, |e| {
+        let text = serde_json::to_string(&e).unwrap_or_default();
+        let line = writeln!(file, "{text}");
+        if written.is_ok() {
+            written = line;
+        }
+    });
+    written?;
+    file.flush()?;
+    let (parse, _) = run("parse", 500_000, dir)?;
+    let (read, mib) = run("read", 500_000, dir)?;
+    let value = format!("{read:.0} ms, parsing {parse:.0} ms, {mib} MiB");
+    let good = line(
+        "1000000 lines of JSON read and checked",
+        &value,
+        "<= 2 times parsing",
+        read <= 2.0 * parse,
+    )?;
+    let (ms, mib) = run("stream", 10_000_000, dir)?;
+    line(
+        "20000000 lines of JSON, made as they are read",
+        &format!("{ms:.0} ms, {mib} MiB"),
+        "no bound: memory grows with the grants",
+        true,
+    )?;
+    Ok(good)
+}
+
 fn all(dir: &Path) -> Result<bool, Box<dyn Error>> {
     let mut good = true;
     let mut took = BTreeMap::new();
@@ -336,34 +369,7 @@ fn all(dir: &Path) -> Result<bool, Box<dyn Error>> {
             ms <= 1000.0,
         )?;
     }
-    let mut file = BufWriter::new(File::create(dir.join("history.jsonl"))?);
-    writeln!(file, "{}", serde_json::to_string(&header())?)?;
-    let mut written = Ok(());
-    each_event(250_000, false, |e| {
-        let text = serde_json::to_string(&e).unwrap_or_default();
-        let line = writeln!(file, "{text}");
-        if written.is_ok() {
-            written = line;
-        }
-    });
-    written?;
-    file.flush()?;
-    let (parse, _) = run("parse", 500_000, dir)?;
-    let (read, mib) = run("read", 500_000, dir)?;
-    let value = format!("{read:.0} ms, parsing {parse:.0} ms, {mib} MiB");
-    good &= line(
-        "1000000 lines of JSON read and checked",
-        &value,
-        "<= 2 times parsing",
-        read <= 2.0 * parse,
-    )?;
-    let (ms, mib) = run("stream", 10_000_000, dir)?;
-    line(
-        "20000000 lines of JSON, made as they are read",
-        &format!("{ms:.0} ms, {mib} MiB"),
-        "no bound: memory grows with the grants",
-        true,
-    )?;
+    good &= reading(dir)?;
     match porcupine(100_000, dir)? {
         None => line("Porcupine", "left out: no Go here", "", true)?,
         Some((theirs, mib)) => {

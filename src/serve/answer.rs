@@ -60,9 +60,9 @@ impl Desk {
     }
 
     pub(super) async fn answer(&self, request: &Request<Incoming>) -> Reply {
-        let mut reply = match self.allowed(request) {
-            Err(refused) => refused,
-            Ok(()) => self.found(request).await,
+        let mut reply = match self.refusal(request) {
+            Some(refused) => refused,
+            None => self.found(request).await,
         };
         let headers = reply.headers_mut();
         for (name, value) in ALWAYS {
@@ -74,11 +74,11 @@ impl Desk {
     }
 
     /// Only reads, and only under a name of ours.
-    fn allowed(&self, request: &Request<Incoming>) -> Result<(), Reply> {
+    fn refusal(&self, request: &Request<Incoming>) -> Option<Reply> {
         let mut hosts = request.headers().get_all(header::HOST).iter();
         let host = match (hosts.next(), hosts.next()) {
             (Some(host), None) => host.to_str().unwrap_or_default(),
-            _ => return Err(word(StatusCode::BAD_REQUEST, "exactly one Host header")),
+            _ => return Some(word(StatusCode::BAD_REQUEST, "exactly one Host header")),
         };
         let named = request
             .uri()
@@ -91,15 +91,15 @@ impl Desk {
         {
             let why =
                 "this server does not go by that name; `fencepost serve --host NAME` adds one";
-            return Err(word(StatusCode::MISDIRECTED_REQUEST, why));
+            return Some(word(StatusCode::MISDIRECTED_REQUEST, why));
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             let mut refused = word(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD");
             let allow = HeaderValue::from_static("GET, HEAD");
             refused.headers_mut().insert(header::ALLOW, allow);
-            return Err(refused);
+            return Some(refused);
         }
-        Ok(())
+        None
     }
 
     async fn found(&self, request: &Request<Incoming>) -> Reply {
@@ -141,10 +141,9 @@ impl Desk {
                 };
                 moved
             }
-            Ok(Opened::File(..)) => nothing(),
             Err(error) if error.raw_os_error().is_some_and(out_of_handles) => busy(),
             // Why it cannot be had is nobody's business: what is outside looks like what is not there.
-            Err(_) => nothing(),
+            Ok(Opened::File(..)) | Err(_) => nothing(),
         }
     }
 

@@ -282,7 +282,7 @@ fn read_plan(plan: &toml::Table, row: &mut Row) {
     if let Some(seed) = plan.get("seed").and_then(toml::Value::as_integer) {
         row.seed = u64::try_from(seed).ok();
     }
-    row.about = text("about").unwrap_or_default().to_owned();
+    row.about = text("about").map(str::to_owned).unwrap_or_default();
     let lock = plan.get("lock").and_then(toml::Value::as_table);
     let words = |argv: &Vec<toml::Value>| {
         let words: Vec<&str> = argv.iter().filter_map(toml::Value::as_str).collect();

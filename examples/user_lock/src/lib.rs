@@ -97,16 +97,15 @@ impl RedisLock {
     async fn ask<T: redis::FromRedisValue>(&self, command: &redis::Cmd) -> Result<T, RedisError> {
         let mut connection = {
             let mut shared = self.connection.lock().await;
-            match &*shared {
-                Some(connection) => connection.clone(),
-                None => {
-                    let config = self.config.clone();
-                    let made = self
-                        .client
-                        .get_multiplexed_async_connection_with_config(&config)
-                        .await?;
-                    shared.insert(made).clone()
-                }
+            if let Some(connection) = &*shared {
+                connection.clone()
+            } else {
+                let config = self.config.clone();
+                let made = self
+                    .client
+                    .get_multiplexed_async_connection_with_config(&config)
+                    .await?;
+                shared.insert(made).clone()
             }
         };
         let answer = command.query_async(&mut connection).await;

@@ -9,6 +9,9 @@ use crate::record::Clock;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
+/// How long after the end of its output a process may take to be gone; one that only closed its output stays.
+const REAPED: Duration = Duration::from_secs(1);
+
 /// What came of a request, and how long it took.
 pub(super) struct Said {
     pub(super) result: Result<Reply, Failure>,
@@ -106,7 +109,8 @@ impl Subject {
         let what = name_of(&request);
         let began = Instant::now();
         let answer = self.process.request(request, ANSWER_LIMIT).await;
-        self.said(what, answer.result, began.elapsed())
+        let took = began.elapsed();
+        self.said(what, answer.result, took).await
     }
 
     /// Ask what no [`Request`] is.
@@ -118,15 +122,20 @@ impl Subject {
     ) -> Result<Said, Stop> {
         let began = Instant::now();
         let answer = self.process.request_line(op, line, ANSWER_LIMIT).await;
-        self.said(what, answer.result, began.elapsed())
+        let took = began.elapsed();
+        self.said(what, answer.result, took).await
     }
 
-    fn said(
+    async fn said(
         &mut self,
         what: &str,
         result: Result<Reply, Failure>,
         took: Duration,
     ) -> Result<Said, Stop> {
+        if matches!(&result, Err(f) if f.code == "client-died") {
+            // Its output ends before it does: how it ended is known a moment later.
+            let _ = self.ends_within(REAPED).await;
+        }
         self.listen();
         let name = self.process.name();
         match result.as_ref().err().map(|f| &*f.code) {
