@@ -49,11 +49,18 @@ const HANDED_OVER: &str = "cluster = { topology = 'etcd' }\n\
     load = { clients = 2, work = { fixed = '60ms' }, think = '30ms', for = '3s', tail = '1s' }\n\
     [[fault]]\nkind = 'leader-change'\ntarget = 'leader'\nat = '1s'\n";
 
+/// The two runs share servers and, by their names, would share keys.
+const CUT_TWICE: &str = "cluster = { topology = 'etcd' }\n\
+    lock = { name = 'etcd', ttl = '1s' }\n\
+    load = { clients = 2, work = { fixed = '60ms' }, think = '30ms', for = '2s', tail = '1s' }\n\
+    [[variant.a.fault]]\nkind = 'partition'\ntarget = 'link:c1>*'\ndirection = 'replies'\nat = '500ms'\nfor = '600ms'\n\
+    [[variant.b.fault]]\nkind = 'partition'\ntarget = 'link:c1>*'\ndirection = 'requests'\nat = '500ms'\nfor = '600ms'\n";
+
 /// Exit code and both outputs.
-fn handed_over(backend: &str, cripple: Option<&str>) -> (Option<i32>, String) {
+fn ran(text: &str, backend: &str, cripple: Option<&str>) -> (Option<i32>, String) {
     let folder = tempfile::tempdir().expect("temp folder");
-    let file = folder.path().join("handed-over.toml");
-    std::fs::write(&file, HANDED_OVER).expect("written");
+    let file = folder.path().join("own.toml");
+    std::fs::write(&file, text).expect("written");
     let mut command = fencepost();
     command.arg("run").arg(&file);
     command.args(["--seed", "3", "--backend", backend, "--results"]);
@@ -77,16 +84,29 @@ fn a_leader_that_did_not_change_makes_the_run_unknown() {
         return skipped(test);
     }
     let _alone = alone();
-    let (code, said) = handed_over("docker", Some("leader-change"));
+    let (code, said) = ran(HANDED_OVER, "docker", Some("leader-change"));
     assert_eq!(code, Some(2), "{said}");
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains("(leader-change) is not proved"), "{said}");
 }
 
 #[test]
+fn a_probe_that_an_earlier_run_left_behind_proves_nothing() {
+    let test = "a_probe_that_an_earlier_run_left_behind_proves_nothing";
+    if !docker_answers() {
+        return skipped(test);
+    }
+    let _alone = alone();
+    let (code, said) = ran(CUT_TWICE, "docker", None);
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(matches!(code, Some(0 | 2)), "{said}");
+    assert!(!said.contains("(partition) is not proved"), "{said}");
+}
+
+#[test]
 fn members_need_containers() {
     let _alone = alone();
-    let (code, said) = handed_over("local", None);
+    let (code, said) = ran(HANDED_OVER, "local", None);
     assert_eq!(code, Some(69), "{said}");
     for part in ["topology `etcd` runs on Docker only", "hint: "] {
         assert!(said.contains(part), "{part} in {said}");
