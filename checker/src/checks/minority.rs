@@ -2,9 +2,10 @@
 //!
 //! Owns what a minority must not cause: calls over their bound; a free lock that is refused all through the outage; a
 //! release or an extension without success whose acquire had succeeded in the same outage, so that the quorum that
-//! granted was there all along; a key that nobody at all is granted for longer than the bound, though many tries were made,
-//! whatever they were answered. The bounds are those of `progress`, and have the stalls of the machine in them. That a try fails, or a release of what was granted on
-//! a quorum of which a node is lost since, is no finding: that happens to the best.
+//! granted was there all along; a key that nobody at all is granted for longer than the bound, though many tries were
+//! made, whatever they were answered. The bounds are those of `progress`, and have the stalls of the machine in them. That
+//! a try fails, or a release of what was granted on a quorum of which a node is lost since, is no finding: that happens to
+//! the best.
 //!
 //! How many such calls make a finding follows from how many were made. Say that a slow machine, for less than the
 //! recorded stalls, spoils one call in twenty of a good lock, each by itself; then k failures of n calls are a finding
