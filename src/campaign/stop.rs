@@ -23,7 +23,8 @@ impl<W> Stop<W> {
     }
 }
 
-fn chain(error: &dyn std::error::Error) -> String {
+/// An error with its causes on one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

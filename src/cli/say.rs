@@ -46,17 +46,7 @@ pub fn page(path: &std::path::Path) {
 
 /// An error with its causes, and what to do about it.
 pub fn error(error: &dyn std::error::Error, hint: Option<&str>) {
-    let mut text = format!("error: {error}");
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.ends_with(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        source = cause.source();
-    }
-    word(&text);
+    word(&format!("error: {}", crate::campaign::chain(error)));
     if let Some(hint) = hint {
         word(&format!("hint: {hint}"));
     }
