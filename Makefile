@@ -8,6 +8,7 @@ FENCEPOST := target/debug/fencepost
 DEMO ?= workloads/single-vs-redlock.toml
 SEEDS ?= 1
 EPISODES ?= 20
+EXPOSURE ?= per-cluster
 COMPARED ?= $(wildcard workloads/compare/*.toml)
 
 .PHONY: help setup images build demo test bench speed fuzz soak matrix threshold comparison results libraries picture reports predict fmt lint clean
@@ -51,8 +52,8 @@ soak: build ## each promised outcome twenty times, on containers, without retrie
 matrix: build ## every fault on every topology, SEEDS times each; says first how long that takes
 	@$(FENCEPOST) suite workloads/matrix --repeat $(SEEDS) --seed 1 --results results/matrix
 
-comparison: build ## the systems side by side, EPISODES times each, with A/A beside; EPISODES=20 takes about half an hour
-	@$(FENCEPOST) compare $(COMPARED) --episodes $(EPISODES) --seed 1 --aa --exposure both --results results/compare
+comparison: build ## the systems side by side, EPISODES=20 times each, with A/A beside: half an hour; EXPOSURE=both twice that
+	@$(FENCEPOST) compare $(COMPARED) --episodes $(EPISODES) --seed 1 --aa --exposure $(EXPOSURE) --results results/compare
 
 results: build ## docs/results.md, from what `make comparison` and `make matrix` left behind
 	@mkdir -p docs

@@ -199,6 +199,20 @@ fn a_fault_whose_injection_was_left_out_makes_the_run_unknown() {
     }
 }
 
+/// With this name and seed the second client meets no pause within the load.
+const RANDOM: &str = "lock = { name = 'set-nx-lua', ttl = '1s', retry = '20ms' }\n\
+    load = { clients = 2, work = { fixed = '20ms' }, for = '2s', tail = '1s' }\n\
+    [[fault]]\nid = 'still'\nkind = 'client-pause'\ntarget = 'each-client'\nevery = '1s'\nfor = '100ms'\n";
+
+#[test]
+fn a_random_schedule_that_leaves_one_client_out_is_no_gap() {
+    let _alone = alone();
+    let (ran, phases) = run(RANDOM, "local", None);
+    let numbers: Vec<u64> = phases.keys().copied().collect();
+    assert_eq!(numbers, [0], "{}\n{}", ran.stdout, ran.stderr);
+    assert_eq!(ran.code, 0, "{}\n{}", ran.stdout, ran.stderr);
+}
+
 const LOSSY: &str = "cluster = { topology = 'single' }\n\
     lock = { name = 'set-nx-lua', ttl = '2s' }\n\
     load = { clients = 3, work = { fixed = '60ms' }, think = '30ms', for = '5s', tail = '3500ms' }\n\

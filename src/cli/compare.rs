@@ -151,6 +151,7 @@ pub fn main(args: &Args) -> Exit {
     }
     let notes = notes(&systems);
     let exposures: &[Exposure] = match args.exposure {
+        _ if !systems.iter().any(|s| plan::each::on_each_node(&s.plan)) => &[Exposure::AsStated],
         Dealt::PerNode => &[Exposure::PerNode],
         Dealt::PerCluster => &[Exposure::PerCluster],
         Dealt::Both => &[Exposure::PerNode, Exposure::PerCluster],
@@ -162,7 +163,7 @@ pub fn main(args: &Args) -> Exit {
             .map(|s| System {
                 label: s.label.clone(),
                 plan: match exposure {
-                    Exposure::PerNode => s.plan.clone(),
+                    Exposure::AsStated | Exposure::PerNode => s.plan.clone(),
                     Exposure::PerCluster => plan::each::one_per_cluster(s.plan.clone()),
                 },
             })

@@ -79,6 +79,22 @@ fn copy_of(fault: &FaultPlan) -> Option<u32> {
     }
 }
 
+/// The name that the file gives it: that of the fault of which this is a copy, else its own.
+pub fn family(fault: &FaultPlan) -> &str {
+    let suffix = match &fault.target {
+        Target::Node(k) => format!("-n{k}"),
+        Target::Client(name) => format!("-{name}"),
+        _ => return &fault.id,
+    };
+    fault.id.strip_suffix(&suffix).unwrap_or(&fault.id)
+}
+
+/// Whether the plan has a fault on each node, so that a comparison can deal it in two ways.
+#[must_use]
+pub fn on_each_node(plan: &Plan) -> bool {
+    plan.faults.iter().any(|f| copy_of(f).is_some())
+}
+
 /// The plan with the faults on each node dealt out so that the whole cluster meets as many as one node did: each comes as
 /// many times more seldom as there are nodes.
 #[must_use]
@@ -133,6 +149,13 @@ mod tests {
         assert_eq!(of_one_node(&five), of_one_node(&one));
         let clients = plan(ONE, "each-client");
         assert_eq!(clients.faults[1].target, Target::Client("c2".to_owned()));
+        let families = [&five, &clients, &plan(ONE, "node:1")];
+        assert!(
+            families
+                .iter()
+                .all(|p| p.faults.iter().all(|f| family(f) == "cut"))
+        );
+        assert!(on_each_node(&five) && !on_each_node(&clients));
         // The resolved plan is a workload of its own.
         let again = parse("x", "x", &five.to_toml(), &Overrides::default()).expect("a plan");
         assert_eq!(again[0].faults, five.faults);

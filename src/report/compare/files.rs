@@ -74,6 +74,7 @@ pub fn terminal(c: &Comparison, style: Style) -> String {
 pub fn csv(c: &Comparison) -> String {
     let mut out = String::from("exposure,system,measure,value,low,high,episodes\n");
     let exposure = match c.exposure {
+        super::Exposure::AsStated => "as-stated",
         super::Exposure::PerNode => "per-node",
         super::Exposure::PerCluster => "per-cluster",
     };

@@ -33,10 +33,12 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Exposure {
-    /// As the workload says; where it has a fault on `each-node`, each node meets its own at the same rate.
+    /// As the workload says, which has no fault on `each-node`.
     #[default]
+    AsStated,
+    /// Each node meets the fault on `each-node` at the same rate.
     PerNode,
-    /// Where the workload has a fault on `each-node`, the whole cluster meets one node's share.
+    /// The whole cluster meets one node's share of the fault on `each-node`.
     PerCluster,
 }
 
@@ -44,6 +46,7 @@ impl Exposure {
     /// What a table's reader must know.
     pub fn caption(self) -> &'static str {
         match self {
+            Self::AsStated => "as the workload states them, the same for each system",
             Self::PerNode => {
                 "the same rate per node: each node of each system meets faults at the rate that the one node of a \
                  single system meets, and node 1 meets the very same ones; a cluster of five meets five times as many"
