@@ -2,7 +2,7 @@
 # `make bench`: every figure that the project states for itself, each with its limit. About ten minutes.
 #
 #   scripts/bench.sh [--quick]     --quick: short, limits three times as wide (what `make test` runs)
-# FENCEPOST_BENCH=cluster|tap|cycles|memory runs one part; FENCEPOST_BACKEND=local measures local processes.
+# FENCEPOST_BENCH=cluster|tap|latency|cycles|memory runs one part; FENCEPOST_BACKEND=local measures local processes.
 # Exit: 0 all limits kept, 1 one missed, 69 redis-benchmark is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."

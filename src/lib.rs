@@ -41,3 +41,4 @@ pub mod resp;
 pub mod run;
 pub mod serve;
 pub mod tap;
+mod words;

@@ -1,7 +1,7 @@
 //! `make bench`: what the harness itself costs, against redis-benchmark on the same path in the same minutes.
 //!
 //! Prints every limit that the project states for itself: cluster up and down, lock cycles a second through
-//! Toxiproxy, shares of CPU by process, peak memory. `--quick` is the short form that `make test` runs, with limits
+//! Toxiproxy, shares of CPU by process, latencies, peak memory. `--quick` is the short form that `make test` runs, with limits
 //! three times as wide, so that noise never turns a correct tree red. Exit 1 when a limit is missed.
 //!
 //! The limit of the path is 1/(1/SET + 1/EVALSHA): one lock cycle is one SET NX PX and one release script, and
@@ -9,6 +9,7 @@
 //! of cycles lies between two of redis-benchmark on the same link and is divided by their mean.
 #![allow(clippy::print_stdout, reason = "a bench prints")]
 mod cpu;
+mod latency;
 mod memory;
 mod path;
 mod tap;
@@ -17,9 +18,10 @@ use cpu::{LoadMeter, Spent};
 use fencepost::cluster::{self, Backend};
 use fencepost::own::Own;
 use fencepost::plan::{self, Overrides, Plan};
+use fencepost::run::Watcher;
 use fencepost::run::session::Session;
 use std::io::BufRead;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tokio::runtime::LocalOptions;
@@ -33,6 +35,11 @@ const UP: Duration = Duration::from_secs(5);
 const DOWN: Duration = Duration::from_secs(3);
 /// Most that the tap adds to the median round trip of one client, in µs.
 const TAP: f64 = 60.0;
+/// Most by which the latencies of a run may differ from redis-benchmark's on the same path, at p50 and at p99.
+const APART: (f64, f64) = (0.10, 0.25);
+/// What that path adds on the way to the server, as a path through a network does: the driver's and the client's own
+/// share is told on the bare path.
+const AWAY: Duration = Duration::from_millis(5);
 /// Most memory of the driver, checking included, MiB.
 const MEMORY: u64 = 150;
 
@@ -150,6 +157,9 @@ fn bench(size: &Size, limits: &mut Limits) -> Outcome<()> {
         if wanted("tap") {
             tap_costs(backend, size, limits).await?;
         }
+        if wanted("latency") {
+            latencies(backend, size, limits).await?;
+        }
         for shape in SHAPES.iter().filter(|_| wanted("cycles")) {
             cycles(backend, shape, size, limits).await?;
         }
@@ -209,6 +219,60 @@ async fn tap_costs(backend: Backend, size: &Size, limits: &mut Limits) -> Outcom
         load_average()
     );
     limits.say("the tap", &text, median(&added) <= limit);
+    Ok(())
+}
+
+/// The latency of a run's acquires against redis-benchmark's on the same path, one client and one connection.
+async fn latencies(backend: Backend, size: &Size, limits: &mut Limits) -> Outcome<()> {
+    let plan = load(&format!(
+        "lock = {{ name = \"set-nx-lua\", ttl = \"10s\" }}\n\
+         load = {{ clients = 1, work = {{ fixed = \"0ms\" }}, for = \"{}\", tail = \"100ms\" }}",
+        size.load
+    ))?;
+    for away in [Duration::ZERO, AWAY] {
+        let session = Session::start(&plan, backend, Session::reaper(Own::this())?).await?;
+        let requests = if away.is_zero() {
+            size.requests / 4
+        } else {
+            300
+        };
+        let measured = latency::measure(&session, &plan, away, size.rounds.0, requests).await;
+        session.stop().await?;
+        let rounds = measured?;
+        let (p50, p99) = (
+            latency::apart(&rounds, |q| q.p50),
+            latency::apart(&rounds, |q| q.p99),
+        );
+        let each: Vec<String> = rounds
+            .iter()
+            .map(|r| {
+                format!(
+                    "{:.2}/{:.2} beside {:.2}/{:.2}",
+                    r.run.p50, r.run.p99, r.path.p50, r.path.p99
+                )
+            })
+            .collect();
+        let text = format!(
+            "p50 {:+.0} %, p99 {:+.0} % off redis-benchmark's: ms {}; load average {}",
+            p50 * 100.0,
+            p99 * 100.0,
+            each.join(", "),
+            load_average()
+        );
+        if away.is_zero() {
+            println!("       latency of acquires on the bare path: {text}");
+            continue;
+        }
+        let (at50, at99) = (APART.0 * size.slack, APART.1 * size.slack);
+        let kept = p50.abs() <= at50 && p99.abs() <= at99;
+        let what = format!(
+            "latency of acquires, the server {} ms away (limits {:.0} %, {:.0} %)",
+            away.as_millis(),
+            at50 * 100.0,
+            at99 * 100.0
+        );
+        limits.say(&what, &text, kept);
+    }
     Ok(())
 }
 
@@ -285,13 +349,24 @@ async fn one_load(
     meter: &LoadMeter,
 ) -> Outcome<(f64, u64)> {
     let results = tempfile::tempdir()?;
+    loads_of(&run_once(session, plan, round, results.path(), meter).await?)
+}
+
+/// One run with fresh keys; where its history is.
+async fn run_once(
+    session: &Session,
+    plan: &Plan,
+    round: u64,
+    results: &Path,
+    watcher: &dyn Watcher,
+) -> Outcome<PathBuf> {
     let plan = Rc::new(Plan {
         seed: round,
         ..plan.clone()
     });
     let prefix = format!("fp:bench:{round}:");
-    let done = fencepost::run::run(session, plan, &prefix, results.path(), meter).await?;
-    loads_of(&done.dir.join("history.jsonl"))
+    let done = fencepost::run::run(session, plan, &prefix, results, watcher).await?;
+    Ok(done.dir.join("history.jsonl"))
 }
 
 fn loads_of(history: &Path) -> Outcome<(f64, u64)> {

@@ -1,6 +1,7 @@
 //! What the path itself carries: redis-benchmark on one link, SET NX PX and the release script apart.
 //!
-//! Owns redis-benchmark's command line and how its answer is read. Must not know the harness. Its rates go to `main`.
+//! Owns redis-benchmark's command line and how its answer is read. Must not know the harness. Its rates go to `main`,
+//! its latencies to `latency` and `tap`.
 use crate::Outcome;
 use std::net::SocketAddr;
 use std::process::Command;
@@ -42,18 +43,42 @@ fn redis_cli(link: SocketAddr, words: &[&str]) -> Outcome<String> {
 }
 
 fn rate(link: SocketAddr, requests: u32, words: &[&str]) -> Outcome<f64> {
+    Ok(ask(link, CONNECTIONS, requests, words)?.rate)
+}
+
+/// What redis-benchmark says of one command.
+#[derive(Debug, Clone, Copy)]
+pub struct Said {
+    /// Commands a second.
+    pub rate: f64,
+    /// Median of the round trip, ms.
+    pub p50: f64,
+    /// 99 % of the round trips took no longer, ms.
+    pub p99: f64,
+}
+
+/// `requests` times the command in `words`, on so many connections, without pipelining.
+pub fn ask(link: SocketAddr, connections: &str, requests: u32, words: &[&str]) -> Outcome<Said> {
     let requests = requests.to_string();
-    let options = ["-c", CONNECTIONS, "-n", &requests, "-r", "16", "--csv"];
+    let options = ["-c", connections, "-n", &requests, "-r", "16", "--csv"];
     let out = at("redis-benchmark", link)
         .args(options)
         .args(words)
         .output()?;
     let text = String::from_utf8(out.stdout)?;
-    // "test","rps",... and below it "SET fpbench... ","12345.67",...
+    // "test","rps","avg_latency_ms","min_latency_ms","p50_latency_ms","p95_latency_ms","p99_latency_ms","max_latency_ms"
+    // and below it "SET fpbench... ","12345.67",...
     let line = text.lines().rfind(|line| !line.trim().is_empty());
-    let field = line.and_then(|line| line.split("\",\"").nth(1));
-    let rate = field.and_then(|field| field.trim_matches('"').parse().ok());
-    rate.ok_or_else(|| format!("redis-benchmark said no rate: {text}").into())
+    let field = |n: usize| {
+        let field = line.and_then(|line| line.split("\",\"").nth(n));
+        let number = field.and_then(|field| field.trim_matches('"').parse().ok());
+        number.ok_or_else(|| format!("redis-benchmark gave no figures: {text}"))
+    };
+    Ok(Said {
+        rate: field(1)?,
+        p50: field(4)?,
+        p99: field(6)?,
+    })
 }
 
 fn at(program: &str, link: SocketAddr) -> Command {

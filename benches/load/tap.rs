@@ -1,7 +1,7 @@
 //! What the tap adds to a round trip: redis-benchmark with one connection, through the tap and without it, in turn.
 //!
 //! Owns the comparison. Must not know workloads. Its figures go to `main`.
-use crate::Outcome;
+use crate::{Outcome, path};
 use fencepost::cluster::Cluster;
 use fencepost::record::{Clock, Sink};
 use fencepost::tap::{TapLink, Taps};
@@ -53,23 +53,11 @@ pub async fn measure(cluster: &Cluster, rounds: usize, requests: u32) -> Outcome
     Ok(all)
 }
 
-/// The median round trip of SET NX PX on one connection, in µs.
+/// The median round trip of SET NX PX on one connection, in µs. Off the async thread, which serves the tap.
 async fn median(at: SocketAddr, requests: u32) -> Outcome<f64> {
-    let (host, port) = (at.ip().to_string(), at.port().to_string());
-    let requests = requests.to_string();
     let words = ["SET", "fp:bench", "value", "NX", "PX", "1000"];
-    let out = tokio::process::Command::new("redis-benchmark")
-        .args([
-            "-h", &host, "-p", &port, "-c", "1", "-n", &requests, "--csv",
-        ])
-        .args(words)
-        .output()
-        .await?;
-    let text = String::from_utf8(out.stdout)?;
-    // "test","rps","avg_latency_ms","min_latency_ms","p50_latency_ms",… and below it the figures.
-    let line = text.lines().rfind(|line| !line.trim().is_empty());
-    let field = line.and_then(|line| line.split("\",\"").nth(4));
-    let ms: Option<f64> = field.and_then(|field| field.trim_matches('"').parse().ok());
-    ms.map(|ms| ms * 1e3)
-        .ok_or_else(|| format!("redis-benchmark said no median: {text}").into())
+    let asked = tokio::task::spawn_blocking(move || {
+        path::ask(at, "1", requests, &words).map_err(|error| error.to_string())
+    });
+    Ok(asked.await??.p50 * 1e3)
 }

@@ -15,6 +15,7 @@
 //! | `driver` | `death` | info | `client` was killed or ended; stamped before kill(2) is called; `proof`; with `error` `unplanned` where nobody killed it |
 //! | `driver` | `birth` | info | `client` answers (again); `library`-like facts in `proof` |
 //! | `driver` | `library` | info | what the clients' library says of itself, as JSON in `proof` |
+//! | `driver` | `messages` | info | what `client` said at its end: it sent so many commands to servers (`messages`) |
 //! | `driver` | `step` | info | a step of a schedule and its answer, in `text`; with an `error` it was not as written |
 //! | `driver` | `phase` | info | `phase`: `warm-up`, `load`, `heal`, `tail`, `final`, `end` |
 //! | `driver` | `stall` | info | the machine stood still: `ms` (ended at `time`) |
@@ -201,6 +202,9 @@ pub struct Value<'a> {
     /// A command on that connection, numbered from 1; a reply has its command's number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<u64>,
+    /// How many commands a client sent to servers in all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub messages: Option<u64>,
     /// A command or reply in words, cut.
     #[serde(
         borrow,

@@ -111,7 +111,7 @@ fn what_is_written_fits_the_schema() {
     let all = json!({
         "owner": "o", "token": 1, "validity_ms": 1.5, "ttl_ms": 2, "wait_ms": 0, "shared": true, "ms": 3.5,
         "version": 4, "intended": 5, "since": 6, "node": "n1", "not_before": 7, "pttl_ms": -1, "fault": 0,
-        "phase": "load", "target": "c1", "conn": 1, "message": 2, "text": "SET", "proof": "p"
+        "phase": "load", "target": "c1", "conn": 1, "message": 2, "messages": 3, "text": "SET", "proof": "p"
     });
     let value = fencepost_checker::Value::deserialize(&all).expect("every field is known");
     let written = serde_json::to_value(&value).expect("writes");

@@ -24,7 +24,6 @@ mod stop;
 pub use place::{Place, Setting};
 pub use series::{Flow, Job, series};
 pub use shard::Shard;
-pub(crate) use stop::chain;
 
 use crate::cluster::ClusterError;
 use crate::plan::{self, Plan};

@@ -2,6 +2,7 @@
 //!
 //! Owns hints. Must not know exit codes, nor whether it is a terminal or a test that is told.
 use super::Stop;
+use crate::words::chain;
 
 impl<W> Stop<W> {
     /// The error with its causes on one line.
@@ -21,18 +22,4 @@ impl<W> Stop<W> {
             Self::Run(error) => error.hint(),
         }
     }
-}
-
-/// An error with its causes on one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.ends_with(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
 }

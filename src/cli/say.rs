@@ -46,7 +46,7 @@ pub fn page(path: &std::path::Path) {
 
 /// An error with its causes, and what to do about it.
 pub fn error(error: &dyn std::error::Error, hint: Option<&str>) {
-    word(&format!("error: {}", crate::campaign::chain(error)));
+    word(&format!("error: {}", crate::words::chain(error)));
     if let Some(hint) = hint {
         word(&format!("hint: {hint}"));
     }

@@ -263,6 +263,10 @@ impl UserLock for Builtin {
             .record(worker, key)
             .is_some_and(|r| r.sure && r.until.is_none_or(|until| now < until)))
     }
+
+    fn messages(&self) -> Option<u64> {
+        self.open.as_ref().map(|open| open.shared.sent.get())
+    }
 }
 
 fn driver(etcd: bool) -> &'static str {

@@ -387,13 +387,18 @@ impl ClientProcess {
     }
 
     /// `close`, then, after `grace` in all, SIGKILL to the group; returns once it was reaped. A stopped client is killed
-    /// at once.
-    pub async fn shutdown(&self, grace: Duration) {
+    /// at once. Returns how many commands it says that it sent to servers.
+    pub async fn shutdown(&self, grace: Duration) -> Option<u64> {
         let inner = self.inner();
+        let mut said = None;
         inner.leaving.set(true);
         if self.alive() && self.state() == ProcState::Running {
             let _ = tokio::time::timeout(grace, async {
-                self.request(Request::Close, grace).await;
+                if let Ok(Reply::Closed { messages }) =
+                    self.request(Request::Close, grace).await.result
+                {
+                    said = messages;
+                }
                 inner.close_input();
                 self.ended().await;
             })
@@ -402,6 +407,7 @@ impl ClientProcess {
         inner.kill();
         inner.close_input();
         let _ = tokio::time::timeout(KILL_LIMIT, self.ended()).await;
+        said
     }
 
     fn inner(&self) -> &Rc<Inner> {

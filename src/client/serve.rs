@@ -129,6 +129,11 @@ pub trait UserLock: 'static {
 
     /// Let go of everything; the process ends after it.
     async fn close(&self) {}
+
+    /// How many commands were sent to servers since `init`, where that is counted: what a grant costs in messages.
+    fn messages(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// Serve `lock` on standard input and output until `close`, or until the harness closes the pipe.
@@ -164,7 +169,8 @@ async fn run<L: UserLock>(mut lock: L) -> std::io::Result<()> {
             while let Some(line) = lines.next(&mut source).await? {
                 if let Some(end) = start(&lock, line, &out) {
                     lock.close().await;
-                    out.push(|o| wire::write_ok(end, &Reply::Done { validity_ms: None }, o));
+                    let messages = lock.messages();
+                    out.push(|o| wire::write_ok(end, &Reply::Closed { messages }, o));
                     break;
                 }
             }

@@ -280,13 +280,18 @@ pub enum Reply {
         /// Fencing token.
         token: Option<u64>,
     },
-    /// To `release`, `extend` (with the new validity), `work`, `tick`, `close`.
+    /// To `release`, `extend` (with the new validity), `work`, `tick`.
     Done {
         /// How long the library says that the lock is valid, in ms.
         validity_ms: Option<f64>,
     },
     /// To `held`.
     Held(bool),
+    /// To `close`.
+    Closed {
+        /// How many commands it sent to servers since `init`.
+        messages: Option<u64>,
+    },
 }
 
 /// Append an answer.
@@ -328,6 +333,10 @@ pub(crate) fn write_ok(id: u64, reply: &Reply, out: &mut Vec<u8>) {
         }
         Reply::Held(held) => {
             let _ = write!(out, ",\"value\":{{\"held\":{held}}}");
+        }
+        Reply::Closed { messages: None } => {}
+        Reply::Closed { messages: Some(n) } => {
+            let _ = write!(out, ",\"value\":{{\"messages\":{n}}}");
         }
     }
     out.extend_from_slice(b"}\n");
@@ -394,6 +403,7 @@ struct AnswerValue {
     validity_ms: Option<f64>,
     token: Option<u64>,
     held: Option<bool>,
+    messages: Option<u64>,
 }
 
 /// What kind of answer a request expects.
@@ -402,6 +412,7 @@ pub(crate) enum Expects {
     Grant,
     Done,
     Held,
+    Closed,
 }
 
 impl From<&Request> for Expects {
@@ -409,6 +420,7 @@ impl From<&Request> for Expects {
         match request {
             Request::Acquire { .. } => Expects::Grant,
             Request::Held { .. } => Expects::Held,
+            Request::Close => Expects::Closed,
             _ => Expects::Done,
         }
     }
@@ -428,6 +440,9 @@ pub(crate) fn read_value(expects: Expects, value: Option<&RawValue>) -> Result<R
         },
         Expects::Done => Reply::Done {
             validity_ms: value.validity_ms,
+        },
+        Expects::Closed => Reply::Closed {
+            messages: value.messages,
         },
         Expects::Held => Reply::Held(value.held.ok_or("`held` needs {\"held\":true or false}")?),
     })

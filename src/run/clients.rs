@@ -156,9 +156,15 @@ impl Clients {
         Ok(())
     }
 
-    /// Ends all clients: each is asked to close, then its group is killed and reaped.
+    /// Ends all clients: each is asked to close, then its group is killed and reaped. What one says of the commands that
+    /// it sent goes on record.
     pub async fn shutdown(&self, grace: Duration) {
-        futures_util::future::join_all(self.slots.iter().map(|slot| slot.end(grace))).await;
+        let ends = self.slots.iter().map(|slot| async move {
+            if let Some(messages) = slot.end(grace).await {
+                self.say_messages(&slot.name, messages);
+            }
+        });
+        futures_util::future::join_all(ends).await;
     }
 
     /// Asks every living client for a sign of life; one that gives none is lost, and that goes on record.
@@ -216,6 +222,14 @@ impl Clients {
             },
             error: error.map(Into::into),
         });
+    }
+
+    fn say_messages(&self, client: &str, messages: u64) {
+        let mut event = super::driver_event(self.clock.now(), "messages", |value| {
+            value.messages = Some(messages);
+        });
+        event.client = Some(client.into());
+        self.recorder.emit(event);
     }
 
     fn take(&self, notice: &Notice) {
@@ -283,12 +297,10 @@ impl Slot {
         self.born.notified().await;
     }
 
-    async fn end(&self, grace: Duration) {
+    async fn end(&self, grace: Duration) -> Option<u64> {
         self.mourned.set(true);
         let process = self.process.borrow_mut().take();
-        if let Some(process) = process {
-            process.shutdown(grace).await;
-        }
+        process?.shutdown(grace).await
     }
 }
 

@@ -3,6 +3,7 @@
 //! Owns one throw-away container, labelled as all of fencepost's are. Must not know clusters.
 use super::host::{comes_to, signal};
 use super::{Line, Route, Status};
+use crate::words::chain;
 use bollard::Docker;
 use bollard::models::{ContainerCreateBody, HostConfig};
 use bollard::query_parameters::{CreateContainerOptionsBuilder, RemoveContainerOptionsBuilder};
@@ -270,20 +271,6 @@ fn labels() -> HashMap<String, String> {
             format!("{host}/{boot}/{pid}/{start}"),
         ),
     ])
-}
-
-/// An error with its causes: what the engine's client says alone is often only "error trying to connect".
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        next = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use crate::client::errors::{self, Op};
 use crate::client::process::{ClientProcess, ClientSpec, Failure, Notice};
 use crate::client::wire::{About, Init, Reply, Request};
 use crate::record::Clock;
+use crate::words::chain;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -80,7 +81,7 @@ impl Subject {
         };
         let (sender, notices) = unbounded_channel();
         let process = ClientProcess::spawn(spec, Clock::start(), setup.reaper, sender)
-            .map_err(|e| Stop(with_cause(&e)))?;
+            .map_err(|e| Stop(chain(&e)))?;
         Ok(Self {
             process,
             notices,
@@ -100,7 +101,7 @@ impl Subject {
         };
         match subject.process.init(&init, setup.start_limit).await {
             Ok(about) => Ok((subject, about)),
-            Err(error) => Err(Stop(with_cause(&error))),
+            Err(error) => Err(Stop(chain(&error))),
         }
     }
 
@@ -211,16 +212,4 @@ fn name_of(request: &Request) -> &'static str {
         Request::Disturb { what, .. } => what.name(),
         Request::Close => "close",
     }
-}
-
-/// An error with its causes on one line.
-pub(super) fn with_cause(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }

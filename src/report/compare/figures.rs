@@ -136,6 +136,16 @@ pub const FIGURES: &[Figure] = &[
         Over::Ratio,
         2,
     )),
+    figure(
+        "messages a grant",
+        |e| stats::Episode {
+            amount: e.messages.unwrap_or_default() as f64,
+            exposure: e.messages.map_or(0.0, |_| e.granted as f64),
+        },
+        1.0,
+        Over::Ratio,
+        1,
+    ),
     figure("fairness (Jain)", |e| each(e.fairness), 1.0, Over::Ratio, 3),
 ];
 

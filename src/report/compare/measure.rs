@@ -27,6 +27,10 @@ pub struct Measured {
     pub lost_updates: u64,
     /// Reads and writes that the resource refused because of an old token.
     pub refused: u64,
+    /// Commands that the clients sent to servers in all; none if one of them did not say.
+    pub messages: Option<u64>,
+    /// Grants in the whole run, to which these commands belong.
+    pub granted: u64,
     /// Jain's index over the workers' numbers of grants: 1 is even, 1/n is one worker alone.
     pub fairness: f64,
 }
@@ -49,6 +53,12 @@ struct Pass {
     loading: bool,
     keys: BTreeMap<String, Key>,
     grants: BTreeMap<Worker, u64>,
+    granted: u64,
+    /// What each client said that it sent.
+    sent: BTreeMap<String, u64>,
+    /// Clients that a request was made to, and those that died: what these sent is not known.
+    clients: BTreeSet<String>,
+    died: bool,
     found: Measured,
 }
 
@@ -86,7 +96,16 @@ impl Pass {
                 }
             }
             ("phase", _) if self.loading => self.end(e.time),
+            ("messages", _) => {
+                let client = e.client.as_deref().unwrap_or_default().to_owned();
+                if let Some(messages) = e.value.messages
+                    && self.sent.len() < KEPT_MAX
+                {
+                    self.sent.insert(client, messages);
+                }
+            }
             ("death", _) => {
+                self.died = true;
                 let client = e.client.as_deref().unwrap_or_default();
                 for key in self.keys.values_mut() {
                     key.holders.retain(|(c, _)| c != client);
@@ -112,6 +131,9 @@ impl Pass {
             return;
         };
         let worker = (client.to_owned(), e.worker.unwrap_or_default());
+        if !self.clients.contains(client) && self.clients.len() < KEPT_MAX {
+            self.clients.insert(client.to_owned());
+        }
         match (&*e.f, e.kind) {
             ("acquire", EventType::Invoke) if key.wanting.len() < KEPT_MAX => {
                 key.wanting.insert(worker);
@@ -122,6 +144,7 @@ impl Pass {
                     *self.grants.entry(worker.clone()).or_default() += u64::from(self.loading);
                 }
                 self.found.grants += u64::from(self.loading);
+                self.granted += 1;
                 key.holders.insert(worker);
             }
             ("release", EventType::Invoke) => {
@@ -158,6 +181,9 @@ impl Pass {
         let lost = |k: &Key| k.accepted.saturating_sub(k.newest);
         self.found.lost_updates = self.keys.values().map(lost).sum();
         self.found.fairness = jain(self.grants.values().copied());
+        self.found.granted = self.granted;
+        let all_said = !self.died && self.clients.iter().all(|c| self.sent.contains_key(c));
+        self.found.messages = all_said.then(|| self.sent.values().sum());
         self.found
     }
 }
@@ -267,6 +293,38 @@ mod tests {
         h.phase(5_000, "end");
         let m = measured(&h);
         assert_eq!((m.outage_ns, m.longest_gap_ns), (1_000 * MS, 1_000 * MS));
+    }
+
+    #[test]
+    fn messages_count_where_every_client_told_them() {
+        let history = |told: &[(&'static str, u64)]| {
+            let mut h = History::new("messages", &[]);
+            h.phase(0, "warm-up");
+            h.call(0, 10, "c1", EventType::Ok, "acquire");
+            h.phase(20, "load");
+            h.call(30, 40, "c2", EventType::Ok, "acquire");
+            for (client, messages) in told {
+                h.push(Event {
+                    index: 0,
+                    time: 50 * MS,
+                    process: Process::Named("driver".into()),
+                    client: Some((*client).into()),
+                    worker: None,
+                    kind: EventType::Info,
+                    f: "messages".into(),
+                    key: None,
+                    value: Value {
+                        messages: Some(*messages),
+                        ..Value::default()
+                    },
+                    error: None,
+                });
+            }
+            let m = measured(&h);
+            (m.messages, m.granted)
+        };
+        assert_eq!(history(&[("c1", 3), ("c2", 4)]), (Some(7), 2));
+        assert_eq!(history(&[("c1", 3)]), (None, 2));
     }
 
     #[test]

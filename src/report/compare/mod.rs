@@ -140,6 +140,12 @@ pub struct Episode {
     pub lost_updates: u64,
     /// Reads and writes refused because of an old token.
     pub refused: u64,
+    /// Commands that the clients sent to servers, whole run; none if one of them did not say.
+    #[serde(default)]
+    pub messages: Option<u64>,
+    /// Grants in the whole run.
+    #[serde(default)]
+    pub granted: u64,
     /// Jain's index over workers' grants.
     pub fairness: f64,
     /// The longest time that a holder went on past its lease, among the findings that the verdict keeps, s.
@@ -216,6 +222,8 @@ impl Episode {
                 .collect(),
             grants: m.grants,
             cycles: m.cycles,
+            messages: m.messages,
+            granted: m.granted,
             load_s: seconds(s.load_ns),
             unavailable_s: seconds(m.outage_ns),
             longest_gap_s: seconds(m.longest_gap_ns),
