@@ -340,7 +340,9 @@ fn removed_own(f: &Facts, section: u32, node: Name, seen: u32) -> bool {
 pub(crate) fn never_had(f: &Facts, section: u32) -> Option<usize> {
     let s = f.section(section);
     let model = f.model();
-    if !model.observed || s.owner == NONE || f.owned_by(s.owner) != Some(section) {
+    // A value that several grants share counts as this one's whenever it stood there.
+    let told = f.owned_by(s.owner) == Some(section) || f.is_shared(s.owner);
+    if !model.observed || s.owner == NONE || !told {
         return None;
     }
     // A history that was cut may lack the last that the observer saw.

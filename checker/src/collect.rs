@@ -424,7 +424,10 @@ impl Collector {
             let seat = (open.client, open.worker, open.key);
             let doubt = self.holds.get(&seat).map_or(NEVER, |h| h.doubt);
             let (inv, release) = match op {
-                Op::Acquire => (open.inv, (NEVER, NEVER)),
+                Op::Acquire => {
+                    self.crowds.unanswered(open.key, open.inv);
+                    (open.inv, (NEVER, NEVER))
+                }
                 Op::Release if doubt != NEVER => (doubt, (open.inv, NEVER)),
                 _ => continue,
             };

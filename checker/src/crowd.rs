@@ -5,7 +5,7 @@
 use crate::hash::Map;
 use crate::names::Name;
 use crate::section::{NEVER, Ns};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 /// A worker of a client, and a key.
 pub(crate) type Seat = (Name, u32, Name);
@@ -14,6 +14,8 @@ pub(crate) type Seat = (Name, u32, Name);
 const GAP_MIN: Ns = 1_000_000_000;
 /// Gaps kept.
 const GAPS_MAX: usize = 10_000;
+/// The last tries of a gap that are kept: who gets the lock in the end may have had it during some of them.
+const RECENT: usize = 32;
 
 /// A time in which nobody held a key, no acquire was in doubt, and all that tried for it were refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,13 +38,14 @@ pub(crate) struct Waiting {
     pub since: Ns,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct Crowd {
     trying: u32,
     holding: u32,
     since: Ns,
     tries: u64,
-    last: (Ns, Ns),
+    /// Invoke and return of the last of them, by return.
+    recent: VecDeque<(Ns, Ns)>,
 }
 
 /// All keys.
@@ -72,12 +75,16 @@ impl Crowds {
         crowd.trying = crowd.trying.saturating_sub(1);
     }
 
-    /// A worker holds the key from now on: since when it had waited, and whether it ever tried in vain.
-    pub(crate) fn granted(&mut self, seat: Seat, at: Ns) -> (Ns, bool) {
-        self.end_gap(seat.2);
+    /// A worker holds the key, by a call that was invoked at `inv`: since when it had waited, and whether it ever tried in
+    /// vain.
+    pub(crate) fn granted(&mut self, seat: Seat, inv: Ns) -> (Ns, bool) {
+        self.end_gap(seat.2, inv);
         self.keys.entry(seat.2).or_default().holding += 1;
         // Stamps of different processes need not rise: what was tried later than this is no earlier try.
-        let since = self.waiting.remove(&seat).map_or(at, |first| first.min(at));
+        let since = self
+            .waiting
+            .remove(&seat)
+            .map_or(inv, |first| first.min(inv));
         (since, self.in_vain.contains(&seat))
     }
 
@@ -91,15 +98,23 @@ impl Crowds {
         self.in_vain.insert(seat);
         let key = seat.2;
         if doubt {
-            self.end_gap(key);
+            self.end_gap(key, try_.0);
         }
         let crowd = self.keys.entry(key).or_default();
         if doubt {
             crowd.since = crowd.since.max(try_.1);
         } else if crowd.holding == 0 {
             crowd.tries += 1;
-            crowd.last = try_;
+            if crowd.recent.len() == RECENT {
+                crowd.recent.pop_front();
+            }
+            crowd.recent.push_back(try_);
         }
+    }
+
+    /// A try that nobody answered: from its invoke on it may hold.
+    pub(crate) fn unanswered(&mut self, key: Name, inv: Ns) {
+        self.end_gap(key, inv);
     }
 
     /// A holder lets go, is told that it lost the lock, or dies.
@@ -123,7 +138,7 @@ impl Crowds {
     pub(crate) fn finish(&mut self) -> Vec<Waiting> {
         let keys: Vec<Name> = self.keys.keys().copied().collect();
         for key in keys {
-            self.end_gap(key);
+            self.end_gap(key, NEVER);
         }
         self.gaps.sort_unstable_by_key(|g| (g.key, g.since));
         let waiting = self.waiting.iter().map(|(seat, since)| Waiting {
@@ -137,18 +152,22 @@ impl Crowds {
         waiting
     }
 
-    fn end_gap(&mut self, key: Name) {
+    /// Somebody may hold the key from `until` on: a try that was answered after that met no free lock for certain.
+    fn end_gap(&mut self, key: Name, until: Ns) {
         let crowd = self.keys.entry(key).or_default();
-        let Crowd {
-            since, tries, last, ..
-        } = *crowd;
-        (crowd.tries, crowd.last) = (0, (0, 0));
-        let long = last.0 != NEVER && last.0 >= since.saturating_add(GAP_MIN);
-        if tries > 0 && long && self.gaps.len() < GAPS_MAX {
+        let (since, tries) = (crowd.since, std::mem::take(&mut crowd.tries));
+        let excused = |t: &&(Ns, Ns)| t.1 > until;
+        let late = crowd.recent.iter().rev().take_while(excused).count();
+        let last = crowd.recent.iter().rev().nth(late).copied();
+        crowd.recent.clear();
+        let Some(last) = last.filter(|l| l.0 >= since.saturating_add(GAP_MIN)) else {
+            return;
+        };
+        if self.gaps.len() < GAPS_MAX {
             self.gaps.push(Gap {
                 key,
                 since,
-                tries,
+                tries: tries - late as u64,
                 last,
             });
         }
@@ -167,7 +186,7 @@ mod tests {
         assert!(!c.tries((0, 0, 7), S));
         assert!(c.tries((1, 0, 7), S));
         c.answered(7);
-        assert_eq!(c.granted((0, 0, 7), 2 * S), (S, false));
+        assert_eq!(c.granted((0, 0, 7), S), (S, false));
         c.let_go(7, 3 * S);
         c.denied((1, 0, 7), (3 * S, 4 * S), false);
         c.denied((1, 0, 7), (5 * S, 6 * S), false);
@@ -190,5 +209,30 @@ mod tests {
         c.denied((0, 0, 7), (6 * S, 6 * S), false);
         let waiting = c.finish();
         assert_eq!((c.gaps.len(), waiting.len()), (0, 1));
+    }
+
+    #[test]
+    fn who_gets_it_may_have_had_it_while_others_were_refused() {
+        let mut c = Crowds::default();
+        c.denied((0, 0, 7), (3 * S, 4 * S), false);
+        c.denied((0, 0, 7), (5 * S, 6 * S), false);
+        c.denied((0, 0, 7), (7 * S, 9 * S), false);
+        c.granted((1, 0, 7), 8 * S);
+        let gap = Gap {
+            key: 7,
+            since: 0,
+            tries: 2,
+            last: (5 * S, 6 * S),
+        };
+        assert_eq!(c.gaps, [gap]);
+        // The same where its call was never answered, and where more was refused meanwhile than is kept.
+        c.denied((0, 0, 8), (7 * S, 9 * S), false);
+        c.unanswered(8, 8 * S);
+        for _ in 0..2 * RECENT {
+            c.denied((0, 0, 9), (7 * S, 9 * S), false);
+        }
+        c.granted((1, 0, 9), 8 * S);
+        c.finish();
+        assert_eq!(c.gaps, [gap]);
     }
 }

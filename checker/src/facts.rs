@@ -325,9 +325,14 @@ impl Facts {
             .filter(|s| *s != NO_SECTION)
     }
 
+    /// Several sections were granted with this owner value.
+    pub(crate) fn is_shared(&self, owner: Name) -> bool {
+        self.by_owner.get(&owner) == Some(&NO_SECTION)
+    }
+
     /// The sections that were granted with this owner value, if there are several.
     pub(crate) fn sharers(&self, owner: Name) -> Option<impl Iterator<Item = u32> + '_> {
-        let shared = self.by_owner.get(&owner) == Some(&NO_SECTION);
+        let shared = self.is_shared(owner);
         let all = (0u32..).zip(&self.sections);
         shared.then(|| all.filter(move |(_, s)| s.owner == owner).map(|(i, _)| i))
     }
