@@ -78,12 +78,12 @@ impl Analysis {
         };
         let pieces = std::mem::take(&mut a.facts.promise);
         let (promise, possible_promise) = a.sweep_both(pieces);
-        let belief = a.facts.by_key.iter().map(|i| Piece {
-            start: a.facts.section(*i).ret,
-            end: a.facts.section(*i).belief_end,
-            section: *i,
-        });
-        let (belief, possible_belief) = a.sweep_both(belief.collect());
+        let (belief, possible_belief) = if a.facts.model().ttl_ms.is_some() {
+            a.sweep_both(a.beliefs())
+        } else {
+            // Without a lease nothing but the holder ends a promise: the two are the same.
+            (Sweep::default(), possible_promise)
+        };
         a.possible = (
             possible_promise,
             possible_belief.saturating_sub(possible_promise),
@@ -111,6 +111,19 @@ impl Analysis {
         }
         a.count_latent();
         a
+    }
+
+    /// The beliefs of all sections.
+    fn beliefs(&self) -> Vec<Piece> {
+        let all = self.facts.by_key.iter();
+        let belief = all.map(|i| (*i, self.facts.section(*i)));
+        let belief = belief.map(|(section, s)| Piece {
+            key: s.key,
+            start: s.ret,
+            end: s.belief_end,
+            section,
+        });
+        belief.collect()
     }
 
     /// What overlaps for certain: each piece made smaller by the clocks' uncertainty at both ends; and how many more
@@ -163,11 +176,10 @@ impl Analysis {
         conflict: impl Fn(u32, u32) -> bool + Sync,
     ) -> Sweep {
         let f = &self.facts;
-        let key = |p: &Piece| f.section(p.section).key;
-        pieces.sort_unstable_by_key(|p| (key(p), p.start, p.end, p.section));
-        let mut groups: Vec<Vec<&mut [Piece]>> = Vec::new();
+        pieces.sort_unstable_by_key(|p| (p.key, p.start, p.end, p.section));
+        let mut groups: Vec<Vec<&[Piece]>> = Vec::new();
         let mut filled = size;
-        for of_key in pieces.chunk_by_mut(|x, y| key(x) == key(y)) {
+        for of_key in pieces.chunk_by(|x, y| x.key == y.key) {
             if filled >= size {
                 groups.push(Vec::new());
                 filled = 0;
@@ -469,17 +481,8 @@ mod tests {
     #[test]
     fn the_number_of_threads_changes_nothing() {
         let a = Analysis::new(facts(23));
-        let pieces = || -> Vec<Piece> {
-            let all = a.facts.by_key.iter();
-            all.map(|i| Piece {
-                start: a.facts.section(*i).ret,
-                end: a.facts.section(*i).belief_end,
-                section: *i,
-            })
-            .collect()
-        };
         let by = |size| {
-            let s = a.sweep_groups(pieces(), size, |_, _| true);
+            let s = a.sweep_groups(a.beliefs(), size, |_, _| true);
             (s.pairs, s.count, s.clusters)
         };
         let one = by(usize::MAX);

@@ -305,35 +305,72 @@ pub(crate) fn blamed(f: &Facts, culprits: &[u32]) -> Option<Blame> {
 /// release is not explained by the removal of their own value from that node.
 ///
 /// Nobody but lock clients writes lock keys (a fault that does is an event of its own), so one of them did it.
-/// Releases that were answered go before those that may still be under way.
+/// Releases that were answered go before those that may still be under way. Where every release is explained by a removal
+/// of its own value, those are left whose own value another's release may have removed (whose own a third's may have, and
+/// so on): so many releases were at work together and removed as many values, and whoever removed which, not all of them
+/// removed their own.
 pub(crate) fn culprits(f: &Facts, seen: u32, victim: u32) -> Vec<u32> {
+    let others = at_work(f, seen, victim);
+    let node = f.servers.at(seen).node;
+    let found = first_of(&others, |i| own_removal(f, *i, node, seen).is_none());
+    if !found.is_empty() {
+        return found;
+    }
+    first_of(&others, |i| {
+        may_have_done(f, *i, (node, seen), &mut Vec::new())
+    })
+}
+
+/// Whether a release may have been the one that removed this, and another the one that removed its own value.
+fn may_have_done(f: &Facts, i: u32, (node, seen): (Name, u32), passed: &mut Vec<u32>) -> bool {
+    /// Releases in such a chain, at most.
+    const CHAIN_MAX: usize = 16;
+    let Some(own) = own_removal(f, i, node, seen) else {
+        return true;
+    };
+    if passed.len() >= CHAIN_MAX || passed.contains(&i) {
+        return false;
+    }
+    passed.push(i);
+    let others = at_work(f, own, i);
+    let mut others = others.iter().flatten();
+    others.any(|j| may_have_done(f, *j, (node, own), passed))
+}
+
+/// The sections other than `victim` whose release may have caused a `del`: those whose release was answered, and those
+/// that may still be under way.
+fn at_work(f: &Facts, seen: u32, victim: u32) -> [Vec<u32>; 2] {
     let del = f.servers.at(seen);
     // The victim's value had been set by then, so its acquire had been invoked.
     let earliest = del.not_before.max(f.section(victim).inv);
     let found = f.releasing(del.key, earliest, del.at);
-    let (answered, open): (Vec<u32>, Vec<u32>) = found
+    let (answered, open) = found
         .into_iter()
         .filter(|i| *i != victim && !f.removed_nothing(f.section(*i)))
         .partition(|i| f.section(*i).release_ret != NEVER);
-    for mut some in [answered, open] {
-        some.retain(|i| !removed_own(f, *i, del.node, seen));
-        if !some.is_empty() {
-            return some;
-        }
-    }
-    Vec::new()
+    [answered, open]
 }
 
-/// Whether the release of `section` removed its own value from `node`, or may have, by another event than `seen`.
-fn removed_own(f: &Facts, section: u32, node: Name, seen: u32) -> bool {
+/// What holds of some of the first, or else of the second.
+fn first_of(groups: &[Vec<u32>; 2], holds: impl Fn(&u32) -> bool) -> Vec<u32> {
+    let mut some = groups.iter().map(|group| {
+        let some = group.iter().copied().filter(|i| holds(i));
+        some.collect::<Vec<u32>>()
+    });
+    some.find(|some| !some.is_empty()).unwrap_or_default()
+}
+
+/// The event, other than `seen`, by which the release of `section` removed its own value from `node`, or may have.
+fn own_removal(f: &Facts, section: u32, node: Name, seen: u32) -> Option<u32> {
     let s = f.section(section);
-    f.servers.stays(s.key, s.owner, s.ret).iter().any(|stay| {
-        stay.node == node
-            && stay.loss.is_some_and(|l| {
-                let del = f.servers.at(l.seen);
-                l.how == How::Deleted && l.seen != seen && s.releasing(del.not_before, del.at)
-            })
-    })
+    let stays = f.servers.stays(s.key, s.owner, s.ret);
+    let losses = stays.iter().filter(|stay| stay.node == node);
+    let mut losses = losses.filter_map(|stay| stay.loss);
+    let own = losses.find(|l| {
+        let del = f.servers.at(l.seen);
+        l.how == How::Deleted && l.seen != seen && s.releasing(del.not_before, del.at)
+    });
+    own.map(|l| l.seen)
 }
 
 /// The number of nodes that can at most have held a grant's value, if that is certainly less than a quorum.

@@ -4,14 +4,15 @@
 //! fit together (an answer without an invoke) is counted, and makes the verdict unknown; it never stops the reading.
 mod driver;
 
-use crate::crowd::{Crowds, Seat};
+use crate::crowd::Crowds;
 use crate::event::{Event, EventType, Process};
 use crate::facts::{Denied, Facts, Ghost, Stranger, Tail, Tally, Try, Vain};
 use crate::hash::Map;
 use crate::model::LockKind;
 use crate::mutant::{self, Mutant};
 use crate::names::Name;
-use crate::operation::{Hold, Op, Open, is_not_yours, no_quorum, says_held};
+use crate::operation::{Op, Open, is_not_yours, no_quorum, says_held};
+use crate::seat::{Seat, Seats};
 use crate::section::{Ended, Extension, NEVER, NO_SECTION, Ns, Section};
 
 /// Calls over their bound that are kept.
@@ -21,8 +22,9 @@ const LATE_MAX: usize = 10_000;
 #[derive(Debug)]
 pub(crate) struct Collector {
     pub facts: Facts,
-    open: Map<(u64, Op), Open>,
-    holds: Map<Seat, Hold>,
+    /// What each process waits for, by operation.
+    open: [Map<u64, Open>; 4],
+    seats: Seats,
     crowds: Crowds,
     /// Clients that were seen, by number.
     clients: Vec<bool>,
@@ -35,8 +37,8 @@ impl Collector {
     pub(crate) fn new(facts: Facts) -> Self {
         Self {
             facts,
-            open: Map::default(),
-            holds: Map::default(),
+            open: Default::default(),
+            seats: Seats::default(),
             crowds: Crowds::default(),
             clients: Vec::new(),
             tallies: Default::default(),
@@ -81,8 +83,8 @@ impl Collector {
     /// All is read.
     pub(crate) fn finish(mut self) -> Facts {
         self.unanswered();
-        self.facts.waiting = self.crowds.finish();
-        self.facts.gaps = std::mem::take(&mut self.crowds.gaps);
+        self.facts.waiting = self.seats.waiting();
+        self.facts.gaps = self.crowds.finish();
         let tallies = self.tallies.into_iter().filter(|t| t.1.invoked > 0);
         self.facts.tallies.extend(tallies);
         self.facts.index();
@@ -98,23 +100,7 @@ impl Collector {
     }
 
     fn operation(&mut self, process: u64, event: &Event<'_>) {
-        let client = match event.client.as_deref() {
-            Some(c) => self.facts.names.number(c),
-            None => self.facts.names.number(&format!("p{process}")),
-        };
-        let at = client as usize;
-        if self.clients.len() <= at {
-            self.clients.resize(at + 1, false);
-        }
-        if !self.clients[at] {
-            self.clients[at] = true;
-            self.facts.clients += 1;
-        }
-        let key = self
-            .facts
-            .names
-            .number(event.key.as_deref().unwrap_or("lock"));
-        let seat = (client, event.worker.unwrap_or(0), key);
+        let seat = self.seat(process, event);
         let Some(op) = Op::parse(&event.f) else {
             self.other(seat, event);
             return;
@@ -131,7 +117,7 @@ impl Collector {
             self.invoke(process, op, seat, event);
             return;
         }
-        match self.open.remove(&(process, op)) {
+        match self.open[op as usize].remove(&process) {
             Some(open) if event.time < open.inv => {
                 self.odd(event, "answered before it was invoked");
             }
@@ -140,9 +126,35 @@ impl Collector {
         }
     }
 
-    fn invoke(&mut self, process: u64, op: Op, seat: Seat, event: &Event<'_>) {
-        let (client, worker, key) = seat;
-        let mut subject = self.holds.get(&seat).map_or(NO_SECTION, |h| h.section);
+    /// The seat of an operation's event.
+    fn seat(&mut self, process: u64, event: &Event<'_>) -> u32 {
+        if let Some(seat) = self.seats.recent(process, event, &self.facts.names) {
+            return seat;
+        }
+        let crowds = &mut self.crowds;
+        let crowd = |key| crowds.number(key);
+        let seat = self
+            .seats
+            .find(process, event, &mut self.facts.names, crowd);
+        let at = self.seats.get(seat).client as usize;
+        if self.clients.len() <= at {
+            self.clients.resize(at + 1, false);
+        }
+        if !std::mem::replace(&mut self.clients[at], true) {
+            self.facts.clients += 1;
+        }
+        seat
+    }
+
+    fn invoke(&mut self, process: u64, op: Op, seat: u32, event: &Event<'_>) {
+        let Seat {
+            client,
+            key,
+            crowd,
+            hold,
+            ..
+        } = *self.seats.get(seat);
+        let mut subject = hold.section;
         match op {
             Op::Acquire => {
                 // Without a lease, or where it may acquire again, only a release ends a hold.
@@ -153,10 +165,11 @@ impl Collector {
                     let held = s.hold_end() == NEVER;
                     s.over = s.over.min(event.time);
                     if held {
-                        self.crowds.let_go(key, event.time);
+                        self.crowds.let_go(crowd, event.time);
                     }
                 }
-                if self.crowds.tries(seat, event.time) {
+                self.seats.tries(seat, event.time);
+                if self.crowds.tries(crowd) {
                     self.facts.contended += 1;
                 }
                 if let Some(tail) = self.tail(key) {
@@ -165,10 +178,10 @@ impl Collector {
                 }
             }
             Op::Release if subject != NO_SECTION => {
-                let hold = self.holds.entry(seat).or_insert(Hold::NONE);
+                let hold = self.seats.hold(seat);
                 hold.undone += 1;
                 if hold.undone >= hold.depth {
-                    self.release_begins(subject, event.time);
+                    self.release_begins(crowd, subject, event.time);
                 }
             }
             Op::Extend if subject != NO_SECTION => {
@@ -191,23 +204,23 @@ impl Collector {
             inv: event.time,
             key,
             client,
-            worker,
+            seat,
             ttl_ms: event.value.ttl_ms,
             shared: event.value.shared == Some(true),
             subject,
             wait_ms: event.value.wait_ms.unwrap_or(0),
         };
-        if self.open.insert((process, op), open).is_some() {
+        if self.open[op as usize].insert(process, open).is_some() {
             self.odd(event, "invoked again before its answer");
         }
     }
 
-    fn release_begins(&mut self, section: u32, at: Ns) {
+    fn release_begins(&mut self, crowd: u32, section: u32, at: Ns) {
         let s = &mut self.facts.sections[section as usize];
         // With a lease, the first release ends the hold whatever its answer.
         if s.release_inv == NEVER {
             if s.hold_end() == NEVER {
-                self.crowds.let_go(s.key, at);
+                self.crowds.let_go(crowd, at);
             }
             s.release_inv = at;
             s.release = Ended::Open;
@@ -219,7 +232,7 @@ impl Collector {
         match op {
             Op::Acquire => self.acquired(process, open, event),
             Op::Release => self.released(process, open, event),
-            Op::Extend if open.subject != NO_SECTION => self.extended(open.subject, event),
+            Op::Extend if open.subject != NO_SECTION => self.extended(open, event),
             Op::Extend | Op::Work => {}
         }
     }
@@ -234,8 +247,9 @@ impl Collector {
     }
 
     fn acquired(&mut self, process: u64, open: Open, event: &Event<'_>) {
-        let seat = (open.client, open.worker, open.key);
-        self.crowds.answered(open.key);
+        let seat = open.seat;
+        let Seat { crowd, worker, .. } = *self.seats.get(seat);
+        self.crowds.answered(crowd);
         let ok = event.kind == EventType::Ok;
         if let Some(tail) = self.tail(open.key) {
             if ok {
@@ -245,11 +259,11 @@ impl Collector {
             }
         }
         if !ok {
-            self.not_acquired(seat, open, event);
+            self.not_acquired(open, event);
             return;
         }
         let lease = self.lease(event.value.ttl_ms.or(open.ttl_ms));
-        if self.acquired_again(seat, open, lease, event) {
+        if self.acquired_again(open, lease, event) {
             return;
         }
         let v = &event.value;
@@ -258,7 +272,7 @@ impl Collector {
         let mut granted = Section::granted(
             open.key,
             open.client,
-            open.worker,
+            worker,
             process,
             (open.inv, event.time),
             lease,
@@ -267,19 +281,22 @@ impl Collector {
             v.validity_ms,
         );
         granted.shared = open.shared;
-        (granted.wanted, granted.retried) = self.crowds.granted(seat, open.inv);
+        self.crowds.granted(crowd, open.inv);
+        (granted.wanted, granted.retried) = self.seats.granted(seat, open.inv);
         granted.start = v.since.map_or(open.inv, |since| since.min(event.time));
         self.facts.sections.push(granted);
-        let hold = self.holds.entry(seat).or_insert(Hold::NONE);
+        let hold = self.seats.hold(seat);
         (hold.section, hold.depth, hold.undone) = (section, 1, 0);
     }
 
     /// A try without a grant: doubt, or evidence that another held the lock.
-    fn not_acquired(&mut self, seat: Seat, open: Open, event: &Event<'_>) {
+    fn not_acquired(&mut self, open: Open, event: &Event<'_>) {
         // What a server in trouble answers says nothing of the lock.
         let refused = event.kind == EventType::Fail && (says_held(event) || no_quorum(event));
         let doubt = !refused;
-        self.crowds.denied(seat, (open.inv, event.time), doubt);
+        self.seats.denied(open.seat);
+        let crowd = self.seats.get(open.seat).crowd;
+        self.crowds.denied(crowd, (open.inv, event.time), doubt);
         let model = &self.facts.header.model;
         let exact = model.ttl_ms.is_none() && model.kind == LockKind::Mutex;
         let long = event.time - open.inv > 1_000_000_000;
@@ -292,7 +309,7 @@ impl Collector {
             });
         }
         if event.kind == EventType::Info {
-            let hold = self.holds.entry(seat).or_insert(Hold::NONE);
+            let hold = self.seats.hold(open.seat);
             hold.doubt = hold.doubt.min(open.inv);
             if exact {
                 self.facts.ghosts.push(Ghost {
@@ -312,21 +329,21 @@ impl Collector {
     }
 
     /// A grant to a worker that holds a reentrant lock already: the section goes on, and its lease is renewed.
-    fn acquired_again(&mut self, seat: Seat, open: Open, lease: Ns, event: &Event<'_>) -> bool {
+    fn acquired_again(&mut self, open: Open, lease: Ns, event: &Event<'_>) -> bool {
         if self.facts.header.model.kind != LockKind::Reentrant {
             return false;
         }
         let sections = &self.facts.sections;
-        let Some(hold) = self.holds.get_mut(&seat).filter(|h| {
-            h.section != NO_SECTION && sections[h.section as usize].hold_end() == NEVER
-        }) else {
+        let hold = self.seats.hold(open.seat);
+        if hold.section == NO_SECTION || sections[hold.section as usize].hold_end() != NEVER {
             return false;
-        };
+        }
         hold.depth += 1;
-        self.crowds.waits_no_more(seat);
+        let section = hold.section;
+        self.seats.waits_no_more(open.seat);
         if lease != NEVER {
             self.facts.extensions.push(Extension {
-                section: hold.section,
+                section,
                 inv: open.inv,
                 ret: event.time,
                 lease,
@@ -340,9 +357,8 @@ impl Collector {
     }
 
     fn released(&mut self, process: u64, open: Open, event: &Event<'_>) {
-        let seat = (open.client, open.worker, open.key);
         let leased = self.facts.header.model.ttl_ms.is_some();
-        let hold = self.holds.get(&seat).copied().unwrap_or(Hold::NONE);
+        let Seat { hold, crowd, .. } = *self.seats.get(open.seat);
         let section = hold.section;
         if section == NO_SECTION || open.subject == NO_SECTION {
             self.released_nothing(process, open, hold.doubt, event);
@@ -355,9 +371,8 @@ impl Collector {
                 ret: event.time,
             });
         }
-        if event.kind == EventType::Fail
-            && let Some(hold) = self.holds.get_mut(&seat)
-        {
+        if event.kind == EventType::Fail {
+            let hold = self.seats.hold(open.seat);
             hold.undone = hold.undone.saturating_sub(1);
         }
         let s = &mut self.facts.sections[section as usize];
@@ -374,18 +389,15 @@ impl Collector {
                 // Another process of its worker may have begun it, by a later stamp.
                 s.release_ret = event.time.max(s.release_inv);
                 if !leased {
-                    let hold = self.holds.entry(seat).or_insert(Hold::NONE);
+                    let hold = self.seats.hold(open.seat);
                     hold.section = NO_SECTION;
-                    if hold.doubt == NEVER {
-                        self.holds.remove(&seat);
-                    }
                 }
             }
             // A failed release did not happen: without a lease the hold goes on.
             EventType::Fail if !leased => {
                 s.release = Ended::Not;
                 s.release_inv = NEVER;
-                self.crowds.holds_on(open.key);
+                self.crowds.holds_on(crowd);
             }
             EventType::Fail => {
                 s.release = Ended::Fail;
@@ -420,24 +432,32 @@ impl Collector {
 
     /// Operations that were never answered: an acquire may have been granted, a clean-up may have been done.
     fn unanswered(&mut self) {
-        for ((_, op), open) in &self.open {
-            let seat = (open.client, open.worker, open.key);
-            let doubt = self.holds.get(&seat).map_or(NEVER, |h| h.doubt);
-            let (inv, release) = match op {
-                Op::Acquire => {
-                    self.crowds.unanswered(open.key, open.inv);
-                    (open.inv, (NEVER, NEVER))
-                }
-                Op::Release if doubt != NEVER => (doubt, (open.inv, NEVER)),
-                _ => continue,
-            };
-            let key = open.key;
-            self.facts.ghosts.push(Ghost { key, inv, release });
+        // The earliest first: from then on somebody may hold.
+        let mut tries: Vec<&Open> = self.open[Op::Acquire as usize].values().collect();
+        tries.sort_unstable_by_key(|open| open.inv);
+        for open in tries {
+            let crowd = self.seats.get(open.seat).crowd;
+            self.crowds.unanswered(crowd, open.inv);
+            self.facts.ghosts.push(Ghost {
+                key: open.key,
+                inv: open.inv,
+                release: (NEVER, NEVER),
+            });
+        }
+        for open in self.open[Op::Release as usize].values() {
+            let doubt = self.seats.get(open.seat).hold.doubt;
+            if doubt != NEVER {
+                self.facts.ghosts.push(Ghost {
+                    key: open.key,
+                    inv: doubt,
+                    release: (open.inv, NEVER),
+                });
+            }
         }
     }
 
-    fn extended(&mut self, extension: u32, event: &Event<'_>) {
-        let e = &mut self.facts.extensions[extension as usize];
+    fn extended(&mut self, open: Open, event: &Event<'_>) {
+        let e = &mut self.facts.extensions[open.subject as usize];
         e.ended = match event.kind {
             EventType::Ok => Ended::Ok,
             EventType::Fail => Ended::Fail,
@@ -449,28 +469,30 @@ impl Collector {
         e.validity_ms = event.value.validity_ms.unwrap_or(f64::NAN);
         let extension_of = e.section;
         if event.kind == EventType::Fail && is_not_yours(event) {
-            self.told_over(extension_of, event.time);
+            let crowd = self.seats.get(open.seat).crowd;
+            self.told_over(crowd, extension_of, event.time);
         }
     }
 
     /// The holder is told, or says, that its hold is over.
-    fn told_over(&mut self, section: u32, at: Ns) {
+    fn told_over(&mut self, crowd: u32, section: u32, at: Ns) {
         let s = &mut self.facts.sections[section as usize];
         if s.hold_end() == NEVER {
-            self.crowds.let_go(s.key, at);
+            self.crowds.let_go(crowd, at);
         }
         s.over = s.over.min(at);
     }
 
     /// Effects, notices, and what this version does not know.
-    fn other(&mut self, seat: Seat, event: &Event<'_>) {
-        let section = self.holds.get(&seat).map_or(NO_SECTION, |h| h.section);
+    fn other(&mut self, seat: u32, event: &Event<'_>) {
+        let Seat { hold, crowd, .. } = *self.seats.get(seat);
+        let section = hold.section;
         let name = match event.f.as_ref() {
             "read" => "read",
             "write" => "write",
             "lost" | "close" => {
                 if section != NO_SECTION {
-                    self.told_over(section, event.time);
+                    self.told_over(crowd, section, event.time);
                 }
                 return;
             }

@@ -1,12 +1,14 @@
 //! What is left of a history once it is read: sections, extensions, effects, server evidence, faults, phases.
 //!
 //! Owns [`Facts`] and its indexes. Must not know the checks. Made by `collect`, read by everything after it.
-use crate::crowd::{Gap, Waiting};
+use crate::crowd::Gap;
 use crate::event::Event;
 use crate::faults::Faults;
+use crate::hash::Map;
 use crate::model::{Header, LockKind, Model};
 use crate::mutant::{self, Mutant};
 use crate::names::{NONE, Name, Names};
+use crate::seat::Waiting;
 use crate::section::{Ended, Extension, NEVER, NO_SECTION, NO_TOKEN, Ns, Piece, Section};
 use crate::servers::Servers;
 use crate::sharpen::{self, Proved};
@@ -149,12 +151,12 @@ pub(crate) struct Facts {
     /// Toxiproxy was lost, and with it every way to the servers.
     pub proxy_lost: bool,
 
-    /// Pieces of all promises, by key.
+    /// Pieces of all promises.
     pub promise: Vec<Piece>,
     /// Sections by key and return.
     pub by_key: Vec<u32>,
     /// Sections by owner value.
-    by_owner: HashMap<Name, u32>,
+    by_owner: Map<Name, u32>,
     /// Sections that were released, by key and release invoke.
     by_release: Vec<u32>,
     /// Releases without a known end, by key.
@@ -199,7 +201,7 @@ impl Facts {
             proxy_lost: false,
             promise: Vec::new(),
             by_key: Vec::new(),
-            by_owner: HashMap::new(),
+            by_owner: Map::default(),
             by_release: Vec::new(),
             open_releases: Vec::new(),
             release_max: 0,
@@ -228,7 +230,9 @@ impl Facts {
             &mut self.extensions,
         );
         self.extensions.sort_by_key(|e| (e.section, e.inv));
-        for (me, s) in (0u32..).zip(&self.sections) {
+        // Nobody asks whose release it was where the servers were not watched.
+        let watched = self.sections.iter().filter(|_| self.header.model.observed);
+        for (me, s) in (0u32..).zip(watched) {
             if s.release_inv != NEVER {
                 self.by_release.push(me);
                 if s.release_ret == NEVER {
@@ -250,8 +254,6 @@ impl Facts {
             .sort_unstable_by_key(|i| (of(*i).key, of(*i).release_inv, *i));
         self.open_releases
             .sort_unstable_by_key(|i| (of(*i).key, *i));
-        self.promise
-            .sort_unstable_by_key(|p| (of(p.section).key, p.start, p.end, p.section));
     }
 
     /// Counts a command that a tap saw on its way to a server.

@@ -69,7 +69,7 @@ pub(crate) struct Open {
     pub inv: Ns,
     pub key: Name,
     pub client: Name,
-    pub worker: u32,
+    pub seat: u32,
     pub ttl_ms: Option<u64>,
     pub shared: bool,
     /// The section that it belongs to, or the extension for `extend`.

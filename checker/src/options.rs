@@ -6,7 +6,7 @@ use crate::model::{LockKind, Model};
 /// What is known of a history beside what it says itself. The default asks nothing.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Names of the operation that acquires (EDN); none: `acquire` and `lock`.
+    /// Names of the operation that acquires (EDN); none: `acquire`, `lock`, `try-acquire` and `try-lock`.
     pub acquire: Vec<String>,
     /// Names of the operation that releases (EDN); none: `release` and `unlock`.
     pub release: Vec<String>,
@@ -33,7 +33,10 @@ impl Options {
             }
             names.iter().any(|n| n.trim_start_matches(':') == f)
         };
-        if named(&self.acquire, &["acquire", "lock"]) {
+        if named(
+            &self.acquire,
+            &["acquire", "lock", "try-acquire", "try-lock"],
+        ) {
             Some("acquire")
         } else if named(&self.release, &["release", "unlock"]) {
             Some("release")

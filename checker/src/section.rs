@@ -83,9 +83,10 @@ pub(crate) struct Extension {
     pub told: bool,
 }
 
-/// A part of a promise or a belief: `[start, end)` of a section.
+/// A part of a promise or a belief: `[start, end)` of a section, and its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Piece {
+    pub key: Name,
     pub start: Ns,
     pub end: Ns,
     pub section: u32,
@@ -210,7 +211,6 @@ impl Section {
                 end = end.max(confirmed);
             }
         }
-        pieces.push((from, end));
         self.belief_end = self.hold_end().max(self.ret);
         if model.respects_validity {
             let claims = extensions.iter().filter(|e| e.ended == Ended::Ok);
@@ -220,12 +220,14 @@ impl Section {
             self.belief_end = self.belief_end.min(claim.max(self.last_effect));
         }
         self.promise_end = self.ret;
-        for (start, end) in pieces {
+        // Most sections have one piece, and this asks for no memory then.
+        for (start, end) in pieces.into_iter().chain([(from, end)]) {
             let end = end.min(self.belief_end);
             // Without a lease a hold of no length counts too: it is a point at which the lock was held.
             let point = self.lease == NEVER && start == end;
             if start < end || point {
                 promise.push(Piece {
+                    key: self.key,
                     start,
                     end,
                     section: me,

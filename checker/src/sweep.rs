@@ -56,12 +56,12 @@ impl Sweep {
         }
     }
 
-    /// Sweeps over the pieces of one key. `conflict` says whether two sections may conflict at all.
-    pub(crate) fn run(&mut self, pieces: &mut [Piece], conflict: impl Fn(u32, u32) -> bool) {
-        pieces.sort_unstable_by_key(|p| (p.start, p.end, p.section));
+    /// Sweeps over the pieces of one key, by start, end and section. `conflict` says whether two sections may conflict at
+    /// all.
+    pub(crate) fn run(&mut self, pieces: &[Piece], conflict: impl Fn(u32, u32) -> bool) {
         // Pieces that are open at the sweep line, by end.
         let mut open: BTreeSet<(Ns, Ns, u32)> = BTreeSet::new();
-        for p in pieces.iter() {
+        for p in pieces {
             while open
                 .first()
                 .is_some_and(|o| mutant::before(Mutant::Ended, o.0, p.start))
@@ -104,13 +104,15 @@ mod tests {
         let mut pieces: Vec<Piece> = (0u32..)
             .zip(intervals)
             .map(|(section, (start, end))| Piece {
+                key: 0,
                 start: *start,
                 end: *end,
                 section,
             })
             .collect();
+        pieces.sort_unstable_by_key(|p| (p.start, p.end, p.section));
         let mut sweep = Sweep::default();
-        sweep.run(&mut pieces, |_, _| true);
+        sweep.run(&pieces, |_, _| true);
         let pairs = sweep.pairs.iter();
         let pairs = pairs.map(|p| (p.a.min(p.b), p.a.max(p.b))).collect();
         (sweep.count, pairs, sweep.clusters)

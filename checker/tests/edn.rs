@@ -180,6 +180,87 @@ fn foreign_histories() {
     insta::assert_snapshot!(said);
 }
 
+/// Shapes in which locks' histories were found in public, each with one holder at a time, and with two.
+#[test]
+fn shapes_from_elsewhere() {
+    let good = "0 invoke acquire, 0 ok acquire, 0 invoke release, 0 ok release, 1 invoke acquire, 1 ok acquire";
+    let bad = "0 invoke acquire, 0 ok acquire, 1 invoke acquire, 1 ok acquire";
+    let each = |shape: &dyn Fn(String) -> String| {
+        let (good, bad) = (shape(edn(good)), shape(edn(bad)));
+        assert_eq!(outcome(&good), Outcome::Valid, "{good}");
+        assert_eq!(outcome(&bad), Outcome::Violated, "{bad}");
+    };
+    let with = |from: &'static str, to: &'static str| {
+        each(&move |text| text.replace(from, to));
+    };
+    with("acquire", "try-lock");
+    with("acquire", "try-acquire");
+    // A record, a vector of records, no index, no times, times that are nil.
+    with("{:process", "#jepsen.history.Op{:process");
+    each(&|text| format!("[{}]", text.replace("{:pro", "#jepsen.history.Op{:pro")));
+    each(&|text| text.replace(":index", ":note").replace(":time", ":then"));
+    each(&|text| {
+        text.replace("000000,", "")
+            .replace(":time ", ":time nil #_")
+    });
+    // Values: none, a pair of a key and a value (of jepsen.independent, too), a map in the answer.
+    with(":index", ":value nil :index");
+    with(":index", ":value [7 nil] :index");
+    with(":index", ":value #jepsen.independent/tuple [:k nil] :index");
+    with(":type :ok,", ":type :ok, :value {:client \"x\" :uid 4}");
+    // What stands between the operations.
+    each(&|text| {
+        format!(
+            "{{:type :info, :process :nemesis, :f :start, :value {{:n1 #{{\"n2\"}}}}, :error [:a #error {{:cause \"x\"}}]}}\n\
+             {{:type :sleep, :value 5}}\n{{:type :log, :value \"begin\"}}\n\
+             {{:process 0, :type :invoke, :f :read, :value nil}}\n{text}\
+             {{:process :nemesis, :type :info, :f :lock}}\n"
+        )
+    });
+    // Processes with names, as texts and as keywords.
+    each(&|text| {
+        text.replace(":process 0", ":process \"a\"")
+            .replace(":process 1", ":process \"b\"")
+    });
+    each(&|text| text.replace(":process 0", ":process :worker/a"));
+    // What is known of a grant beside its value.
+    with(":index", ":owner \"o\" :already? false :ttl 2 :index");
+    let with_tokens = |token: u32| {
+        let mut lines: Vec<String> = edn(good).lines().map(str::to_owned).collect();
+        for (line, token) in [(1, 5), (5, token)] {
+            lines[line] = lines[line].replace(":index", &format!(":token {token} :index"));
+        }
+        lines.join("\n")
+    };
+    assert_eq!(outcome(&with_tokens(6)), Outcome::Valid);
+    assert_eq!(outcome(&with_tokens(4)), Outcome::Violated);
+    // All locks have a name, the same.
+    with(":index", ":value \"jobs\" :index");
+    with(":index", ":value 5 :index");
+}
+
+#[test]
+fn a_plain_value_names_the_lock_where_several_use_it() {
+    let ops = |values: [&str; 3]| {
+        let [a, b, c] = values;
+        edn(&format!(
+            "0 invoke acquire :value {a}, 0 ok acquire, 1 invoke acquire :value {b}, 1 ok acquire, \
+             1 invoke release :value {b}, 1 ok release, 1 invoke acquire :value {c}, 1 ok acquire"
+        ))
+    };
+    // Two hold :x in the end; and where no value is that of two, all are the same lock's.
+    assert_eq!(outcome(&ops([":x", ":y", ":x"])), Outcome::Violated);
+    assert_eq!(outcome(&ops([":x", ":y", ":z"])), Outcome::Violated);
+    let apart = edn(
+        "0 invoke lock :value :x, 0 ok lock, 1 invoke lock :value :y, 1 ok lock, \
+         0 invoke unlock :value :x, 0 ok unlock, 1 invoke lock :value :x, 1 ok lock",
+    );
+    assert_eq!(outcome(&apart), Outcome::Valid);
+    // Where one operation has no value, values are no names.
+    let unsure = apart.replacen(":value :y", "", 1);
+    assert_eq!(outcome(&unsure), Outcome::Violated);
+}
+
 #[test]
 fn keys_are_apart() {
     for field in [":key :a", ":value [:a nil]", ":value {:lock :a}"] {

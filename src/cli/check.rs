@@ -50,7 +50,7 @@ pub struct Args {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Histories from elsewhere")]
 struct Foreign {
-    /// Operation that acquires, in EDN; may be given again [default: :acquire, :lock].
+    /// Operation that acquires, in EDN [default: :acquire, :lock, :try-acquire, :try-lock].
     #[arg(long, value_name = "NAME", value_parser = operation)]
     acquire: Vec<String>,
     /// Operation that releases, in EDN; may be given again [default: :release, :unlock].

@@ -72,16 +72,16 @@ impl Collector {
 
     fn client_died(&mut self, client: Name, at: Ns) {
         let sections = &mut self.facts.sections;
-        for (seat, hold) in &self.holds {
-            if seat.0 == client && hold.section != NO_SECTION {
-                let s = &mut sections[hold.section as usize];
+        for seat in self.seats.all().iter().filter(|s| s.client == client) {
+            if seat.hold.section != NO_SECTION {
+                let s = &mut sections[seat.hold.section as usize];
                 if s.hold_end() > at {
                     s.over = at;
                     s.died = true;
-                    self.crowds.let_go(seat.2, at);
+                    self.crowds.let_go(seat.crowd, at);
                 }
             }
         }
-        self.crowds.died(client);
+        self.seats.died(client);
     }
 }

@@ -4,10 +4,12 @@
 //!
 //! Read: a vector, a list, or one map after another, each an operation with `:type`, `:process`, `:f`, and perhaps
 //! `:time`, `:value`, `:error`, `:key`. The order is the order in the text, as Jepsen says; `:index` is only a name, and
-//! a time that goes backwards counts as the one before it (equal times are concurrent). Processes that are no numbers
-//! (`:nemesis`) and other functions than those of [`Options`] are skipped, whatever else they hold. The lock's key is `:key`, or the first of a
-//! `:value` of two, or its `:key` or `:lock`; `:value` may also hold `:owner`, `:token` (or `:fence`), `:ttl-ms`,
-//! `:validity-ms` and `:shared`. A failed acquire tells that another held the lock only where its `:error` is `:held`,
+//! a time that goes backwards counts as the one before it (equal times are concurrent). The nemesis and other functions
+//! than those of [`Options`] are skipped, whatever else they hold. A process is a number, or a name. The lock's key is
+//! `:key`, or the first of a `:value` of two, or its `:key` or `:lock`; `:value`, or the operation itself, may also hold
+//! `:owner`, `:token` (or `:fence`), `:ttl-ms`, `:validity-ms` and `:shared`. A plain `:value` (a keyword, text or whole number) names the lock
+//! where every invoke of an acquire and a release has one, and some value is that of several processes: one that is each
+//! process's own would be an owner. A failed acquire tells that another held the lock only where its `:error` is `:held`,
 //! `:locked` or `:lock-held`.
 //!
 //! Jepsen renews a process after an `:info`: process p goes on as p + n, with n threads. Where the numbers show that,
@@ -100,6 +102,7 @@ pub(crate) fn read(
         });
     }
     let threads = options.threads.or_else(|| survey.threads());
+    let mut workers = Workers::after(&survey.first);
     let mut header = Header {
         fencepost: crate::history::FORMAT,
         workload: "edn".to_owned(),
@@ -120,8 +123,9 @@ pub(crate) fn read(
             let time = survey.time(form, index).wrapping_add_unsigned(shift);
             now = time.unsigned_abs().max(now);
             event.time = now;
-            if let (Some(n), Process::Id(p)) = (threads, &event.process) {
-                event.client = Some(Cow::Owned(format!("t{}", p % n.max(1))));
+            workers.number(&mut event, threads);
+            if survey.named_by_value() {
+                event.key = lone_value(form).map(Cow::Owned).or(event.key);
             }
             each(&header, &event);
         }
@@ -164,9 +168,56 @@ fn forms<'a>(
     })
 }
 
+/// The numbers of processes that have names, from the first that no other has.
+struct Workers {
+    next: u64,
+    known: HashMap<String, u64>,
+}
+
+impl Workers {
+    fn after(numbers: &[u64]) -> Self {
+        let highest = numbers.iter().copied().max();
+        Self {
+            next: highest.map_or(0, |h| h.wrapping_add(1)),
+            known: HashMap::new(),
+        }
+    }
+
+    /// Gives an event its client: with `n` threads, process p is a worker of thread p mod n; one with a name is its own.
+    fn number(&mut self, event: &mut Event<'static>, threads: Option<u64>) {
+        match &event.process {
+            Process::Id(p) => {
+                let thread = threads.map(|n| p % n.max(1));
+                event.client = thread.map(|t| Cow::Owned(format!("t{t}")));
+            }
+            Process::Named(name) => {
+                let next = self.next.wrapping_add(self.known.len() as u64);
+                let number = *self.known.entry(name.to_string()).or_insert(next);
+                event.client = Some(name.clone());
+                event.process = Process::Id(number);
+            }
+        }
+    }
+}
+
+/// The name of a lock, where it stands alone as an operation's value.
+fn lone_value(form: &Value<'_>) -> Option<String> {
+    let value = form.get("value").filter(|_| form.get("key").is_none())?;
+    let plain = matches!(
+        value,
+        Value::Keyword(_) | Value::Text(_) | Value::Symbol(_) | Value::Int(_)
+    );
+    plain.then(|| text::plain(value))
+}
+
 /// What a first look at all operations tells.
 #[derive(Default)]
 struct Survey {
+    /// The process that first acquired or released with a plain value, by value; whether some value is that of several;
+    /// whether some operation has none.
+    by_value: HashMap<String, Process<'static>>,
+    several: bool,
+    valueless: bool,
     known: u64,
     others: Vec<String>,
     tokens: bool,
@@ -191,6 +242,17 @@ impl Survey {
             return Ok(());
         };
         self.known += 1;
+        if event.kind == EventType::Invoke && event.f != "extend" {
+            match lone_value(form) {
+                None => self.valueless = true,
+                Some(_) if self.several => {}
+                Some(value) => {
+                    let first = self.by_value.entry(value);
+                    let first = first.or_insert_with(|| event.process.clone());
+                    self.several = *first != event.process;
+                }
+            }
+        }
         self.tokens |= event.value.token.is_some();
         match form.get("time") {
             Some(Value::Int(t)) => self.earliest = self.earliest.min(*t),
@@ -208,6 +270,11 @@ impl Survey {
             }
         }
         Ok(())
+    }
+
+    /// Plain values are the names of locks.
+    fn named_by_value(&self) -> bool {
+        self.several && !self.valueless
     }
 
     fn time(&self, form: &Value<'_>, index: u64) -> i64 {
@@ -265,6 +332,8 @@ fn operation(form: &Value<'_>, options: &Options) -> Result<Option<Event<'static
         return Ok(None);
     }
     let kind = match form.get("type").and_then(Value::name) {
+        // What a generator of Jepsen's says to itself.
+        Some("log" | "sleep") if f.is_none() => return Ok(None),
         Some("invoke") => EventType::Invoke,
         Some("ok") => EventType::Ok,
         Some("fail") => EventType::Fail,
@@ -272,10 +341,12 @@ fn operation(form: &Value<'_>, options: &Options) -> Result<Option<Event<'static
         _ => return Err(":type is none of :invoke, :ok, :fail, :info".to_owned()),
     };
     let process = match form.get("process") {
-        Some(Value::Int(p)) if *p >= 0 => p.unsigned_abs(),
-        Some(Value::Int(_) | Value::Keyword(_) | Value::Symbol(_) | Value::Text(_)) => {
-            return Ok(None);
-        }
+        Some(Value::Int(p)) if *p >= 0 => Process::Id(p.unsigned_abs()),
+        Some(Value::Int(_)) => return Ok(None),
+        Some(name @ (Value::Keyword(_) | Value::Symbol(_) | Value::Text(_))) => match name.name() {
+            None | Some("nemesis") => return Ok(None),
+            Some(name) => Process::Named(Cow::Owned(name.to_owned())),
+        },
         Some(Value::Number(_)) => return Err(":process does not fit into 64 bits".to_owned()),
         _ => return Err("no :process".to_owned()),
     };
@@ -287,21 +358,18 @@ fn operation(form: &Value<'_>, options: &Options) -> Result<Option<Event<'static
         Value::Many(two) if two.len() == 2 => (Some(&two[0]), &two[1]),
         _ => (None, value),
     };
+    // What an answer tells stands in its value, or beside it.
+    let field = |name: &str| value.get(name).or_else(|| form.get(name));
     let key = form.get("key").or(inner);
-    let key = key
-        .or_else(|| value.get("key"))
-        .or_else(|| value.get("lock"));
+    let key = key.or_else(|| field("key")).or_else(|| field("lock"));
     let key = key
         .filter(|k| **k != Value::Nil)
         .map_or("lock".to_owned(), text::plain);
-    let number = |names: [&str; 2]| match names.iter().find_map(|n| value.get(n)) {
+    let number = |names: [&str; 2]| match names.iter().find_map(|n| field(n)) {
         Some(Value::Int(i)) => u64::try_from(*i).ok(),
         _ => None,
     };
-    let validity = match value
-        .get("validity-ms")
-        .or_else(|| value.get("validity_ms"))
-    {
+    let validity = match field("validity-ms").or_else(|| field("validity_ms")) {
         Some(Value::Int(i)) => Some(*i as f64),
         Some(Value::Float(f)) => Some(*f),
         _ => None,
@@ -309,18 +377,18 @@ fn operation(form: &Value<'_>, options: &Options) -> Result<Option<Event<'static
     Ok(Some(Event {
         index: 0,
         time: 0,
-        process: Process::Id(process),
+        process,
         client: None,
         worker: None,
         kind,
         f: Cow::Borrowed(f),
         key: Some(Cow::Owned(key)),
         value: Fields {
-            owner: value.get("owner").map(|o| Cow::Owned(text::plain(o))),
+            owner: field("owner").map(|o| Cow::Owned(text::plain(o))),
             token: number(["token", "fence"]),
             ttl_ms: number(["ttl-ms", "ttl_ms"]),
             validity_ms: validity,
-            shared: (value.get("shared") == Some(&Value::Bool(true))).then_some(true),
+            shared: (field("shared") == Some(&Value::Bool(true))).then_some(true),
             ..Fields::default()
         },
         error: form.get("error").and_then(error).map(Cow::Owned),
