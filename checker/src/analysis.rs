@@ -320,6 +320,7 @@ pub(crate) fn finding_on(
     Finding {
         check: check.to_owned(),
         blame,
+        kind: None,
         sentence,
         proof: Vec::new(),
         at,

@@ -300,7 +300,7 @@ impl Collector {
         let model = &self.facts.header.model;
         let exact = model.ttl_ms.is_none() && model.kind == LockKind::Mutex;
         let long = event.time - open.inv > 1_000_000_000;
-        if model.nodes > 1 || long {
+        if model.nodes > 1 || model.members > 1 || long {
             self.facts.vain.push(Vain {
                 key: open.key,
                 client: open.client,

@@ -39,6 +39,9 @@ pub struct Model {
     pub nodes: u32,
     /// Servers that must grant.
     pub quorum: u32,
+    /// Members of a system that answers as one node (etcd, `ZooKeeper`), of which a majority must be there; 0 where each
+    /// node is a server of its own. Faults name the members.
+    pub members: u32,
     /// How the protected resource checks tokens.
     pub fence: Fence,
     /// The lock gives out fencing tokens.
@@ -118,6 +121,7 @@ impl Default for Model {
             floor_ms: 2.0,
             nodes: 1,
             quorum: 1,
+            members: 0,
             fence: Fence::None,
             tokens: false,
             promises_notice: false,

@@ -11,78 +11,92 @@ use crate::section::Ns;
 const LOSES_NODE: [&str; 4] = ["node-kill", "node-pause", "node-restart", "node-power-loss"];
 
 /// What was wrong in some time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outage {
-    /// Nothing.
-    None,
-    /// Only so many nodes were lost: down, hung, or out of the client's reach.
-    Nodes(usize),
-    /// Something else, too.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Outage<'a> {
+    /// These nodes were lost, perhaps none: down, hung, or out of the client's reach.
+    Nodes(Vec<&'a str>),
+    /// Something else was wrong, too.
     Other,
 }
 
+impl Outage<'_> {
+    /// Some nodes were lost, and no more than can be spared.
+    pub(crate) fn is_small(&self, f: &Facts) -> bool {
+        matches!(self, Self::Nodes(lost) if (1..=spare(f)).contains(&lost.len()))
+    }
+}
+
+/// What is looked past.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Past<'a> {
+    /// Nothing: a stall of the machine is something else that was wrong.
+    Nothing,
+    /// Stalls of the machine: who asks has them in its bound already (ε).
+    Stalls,
+    /// Faults of this kind.
+    Kind(&'a str),
+}
+
 /// What was wrong in `[from, to]`, for one client or (without) for all.
-pub(crate) fn outage(f: &Facts, client: Option<Name>, from: Ns, to: Ns) -> Outage {
-    if f.faults.stalled_in(from, to) {
+pub(crate) fn outage<'a>(
+    f: &'a Facts,
+    client: Option<Name>,
+    (from, to): (Ns, Ns),
+    past: Past<'_>,
+) -> Outage<'a> {
+    if past != Past::Stalls && f.faults.stalled_in(from, to) {
         return Outage::Other;
     }
-    outage_in_stalls(f, client, from, to)
-}
-
-/// The same, for whoever has stalls of the machine in its bound already (ε).
-pub(crate) fn outage_in_stalls(f: &Facts, client: Option<Name>, from: Ns, to: Ns) -> Outage {
-    match nodes(f, client, (from, to), &[]).map(|nodes| nodes.len()) {
-        None => Outage::Other,
-        Some(0) => Outage::None,
-        Some(n) => Outage::Nodes(n),
-    }
-}
-
-/// The nodes that were lost at some time in `[from, to]`, for one client or (without) for all; none if something else was
-/// wrong, too, but for faults of the `harmless` kinds.
-pub(crate) fn lost<'a>(
-    f: &'a Facts,
-    client: Option<Name>,
-    (from, to): (Ns, Ns),
-    harmless: &[&str],
-) -> Option<Vec<&'a str>> {
-    if f.faults.stalled_in(from, to) {
-        return None;
-    }
-    nodes(f, client, (from, to), harmless)
-}
-
-fn nodes<'a>(
-    f: &'a Facts,
-    client: Option<Name>,
-    (from, to): (Ns, Ns),
-    harmless: &[&str],
-) -> Option<Vec<&'a str>> {
     let mut lost: Vec<&str> = Vec::new();
     let active = f.faults.active(from, to);
-    for w in active.filter(|w| !harmless.contains(&w.kind.as_str())) {
+    for w in active.filter(|w| past != Past::Kind(&w.kind)) {
         if loses_nodes(w) {
             lost.extend(w.target.split(',').map(str::trim));
+        } else if let Some(member) = cut_off(f, w) {
+            lost.push(member);
         } else if let Some(client) = client.filter(|_| cuts(w)) {
             let mine = links(w).filter(|l| l.0 == f.names.text(client));
             lost.extend(mine.map(|l| l.1));
         } else {
-            return None;
+            return Outage::Other;
         }
     }
-    for node in &f.servers.nodes {
-        if f.servers.blind(*node, from, to) {
-            lost.push(f.names.text(*node));
-        }
-    }
+    // What answers for several members is none of them, and the observer's own link to one says nothing of it.
+    let nodes = f.servers.nodes.iter().filter(|_| f.model().members == 0);
+    let blind = nodes.filter(|n| f.servers.blind(**n, from, to));
+    lost.extend(blind.map(|n| f.names.text(*n)));
     lost.sort_unstable();
     lost.dedup();
-    Some(lost)
+    Outage::Nodes(lost)
+}
+
+/// The member that a window cuts off from the others: the one at an end of each of its links, of which there are several.
+fn cut_off<'a>(f: &Facts, w: &'a Window) -> Option<&'a str> {
+    if f.model().members == 0 || !cuts(w) {
+        return None;
+    }
+    let mut links = links(w);
+    let first = links.next()?;
+    let rest: Vec<(&str, &str)> = links
+        .filter(|l| *l != first && *l != (first.1, first.0))
+        .collect();
+    let at_each = |end: &str| rest.iter().all(|l| l.0 == end || l.1 == end);
+    let mut ends = [first.0, first.1].into_iter().filter(|end| at_each(end));
+    let found = ends.next().filter(|_| !rest.is_empty())?;
+    ends.next().is_none().then_some(found)
 }
 
 /// The window takes whole nodes away.
 pub(crate) fn loses_nodes(w: &Window) -> bool {
     LOSES_NODE.contains(&w.kind.as_str())
+}
+
+/// How many servers there are, of which [`spare`] may be lost.
+pub(crate) fn servers(f: &Facts) -> u32 {
+    match f.model().members {
+        0 => f.model().nodes,
+        members => members,
+    }
 }
 
 /// The window cuts links and does nothing else.
@@ -96,9 +110,13 @@ fn links(w: &Window) -> impl Iterator<Item = (&str, &str)> {
     links.filter_map(|l| l.trim().split_once('>'))
 }
 
-/// How many nodes may be lost without harm: N − q of a quorum; none of a primary and its copies.
+/// How many nodes may be lost without harm: N − q of a quorum; of members that answer as one, less than half; none of a
+/// primary and its copies.
 pub(crate) fn spare(f: &Facts) -> usize {
     let model = f.model();
+    if model.members > 0 {
+        return (model.members as usize - 1) / 2;
+    }
     if model.copies() {
         return 0;
     }

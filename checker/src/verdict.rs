@@ -84,6 +84,10 @@ pub struct Finding {
     pub check: String,
     /// Who is to blame.
     pub blame: Blame,
+    /// Which of the ways to break the check it is, where the check tells them apart. Of `validity`: `too-long`,
+    /// `nothing-left`, `late-quorum`, `past-end`, `stopped`, `too-short`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
     /// What happened, in one sentence with times, clients and nodes.
     pub sentence: String,
     /// The proof, step by step: let A be …; then …; but ….
@@ -141,6 +145,12 @@ pub struct Verdict {
 }
 
 impl Finding {
+    /// The same, of this kind.
+    pub(crate) fn of_kind(mut self, kind: &str) -> Self {
+        self.kind = Some(kind.to_owned());
+        self
+    }
+
     /// The same, with its proof.
     pub(crate) fn proved(mut self, proof: Vec<String>) -> Self {
         self.proof = proof;

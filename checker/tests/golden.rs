@@ -143,6 +143,8 @@ const VIOLATED: &[(&str, &[&str])] = &[
     ("minority", &["minority"]),
     ("minority-releases", &["minority"]),
     ("minority-doubt", &["minority"]),
+    ("minority-members", &["minority"]),
+    ("minority-members-election", &[]),
     ("load", &["load"]),
     ("load-bounded", &[]),
     ("starvation", &["starvation"]),

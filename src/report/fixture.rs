@@ -180,6 +180,7 @@ pub fn findings() -> [Finding; 2] {
     let overrun = Finding {
         check: String::from("overrun"),
         blame: Blame::Client(String::from("c1")),
+        kind: None,
         sentence: String::from(
             "A (c1) went on until 4.210 s although its lease ended at 3.178 s; B (c2) was granted at 3.231 s.",
         ),
@@ -194,6 +195,7 @@ pub fn findings() -> [Finding; 2] {
     let ownership = Finding {
         check: String::from("ownership"),
         blame: Blame::Library(String::from("c1")),
+        kind: None,
         sentence: String::from(
             "A (c1) deleted the key that carries B's grant (c2) at 4.213 s on n1.",
         ),

@@ -31,6 +31,10 @@ pub(super) fn header(plan: &Plan, versions: BTreeMap<String, String>) -> Header 
                 Topology::Sentinel => 1,
                 Topology::Single | Topology::Independent | Topology::Etcd => nodes / 2 + 1,
             },
+            members: match plan.cluster.topology {
+                Topology::Etcd => plan.cluster.nodes,
+                Topology::Single | Topology::Independent | Topology::Sentinel => 0,
+            },
             fence: plan.resource.fence,
             tokens: plan.lock.fencing,
             respects_validity: plan.lock.respect_validity,

@@ -7,7 +7,7 @@ use super::{Answer, CheckInfo, no_evidence};
 use crate::analysis::{Analysis, Found, finding_on};
 use crate::facts::{Facts, Vain, seconds};
 use crate::names::NONE;
-use crate::outage::lost;
+use crate::outage::{Outage, Past, outage};
 use crate::proof::{self, leak::Stayed};
 use crate::section::{NEVER, Ns};
 use crate::servers::{Seen, SeenKind};
@@ -90,7 +90,8 @@ fn abandoned(f: &Facts, found: &mut Found) {
     for v in &f.vain {
         let late = v.ret.saturating_add(f.epsilon());
         // A node that is lost, or a link that is cut, takes the clean-up there along, and nothing elsewhere.
-        let Some(lost) = lost(f, Some(v.client), (v.inv, late), &["message"]) else {
+        let span = (v.inv, late);
+        let Outage::Nodes(lost) = outage(f, Some(v.client), span, Past::Kind("message")) else {
             continue;
         };
         let sets = f.servers.between(v.key, v.inv, v.ret);

@@ -7,6 +7,10 @@
 //! a try fails, or a release of what was granted on a quorum of which a node is lost since, is no finding: that happens to
 //! the best.
 //!
+//! Where members answer as one node, nobody says which of them answered: there only calls count whose acquire was invoked
+//! after the outage was proved, since a leader that is lost takes an election along. A member whose links to the others are
+//! cut is lost, too.
+//!
 //! How many such calls make a finding follows from how many were made. Say that a slow machine, for less than the
 //! recorded stalls, spoils one call in twenty of a good lock, each by itself; then k failures of n calls are a finding
 //! where so many or more would come about in less than one of a thousand runs (the upper tail of the binomial
@@ -17,7 +21,7 @@ use super::{Answer, CheckInfo};
 use crate::analysis::{Analysis, Found, finding, finding_on};
 use crate::facts::{Facts, length, seconds};
 use crate::names::Name;
-use crate::outage::{Outage, loses_nodes, outage, outage_in_stalls, spare};
+use crate::outage::{Past, loses_nodes, outage, servers, spare};
 use crate::proof;
 use crate::section::{Ended, NEVER, Ns, Section};
 use crate::verdict::{Blame, Class, Finding};
@@ -45,21 +49,22 @@ fn run(a: &mut Analysis) -> Answer {
     }
     let mut found = Found::default();
     let mut outages = 0u64;
-    let small = |client, from, to| is_small(f, outage(f, client, from, to));
+    let small = |client, span| outage(f, client, span, Past::Nothing).is_small(f);
     for w in &f.faults.windows {
         let (from, to) = w.span();
-        let lost = outage_in_stalls(f, w_client(f, w), from, to.min(f.last));
-        outages += u64::from(w.bit.is_some() && is_small(f, lost));
+        let lost = outage(f, w_client(f, w), (from, to.min(f.last)), Past::Stalls);
+        outages += u64::from(w.bit.is_some() && lost.is_small(f));
     }
     for late in &f.late {
-        if too_late(f, late) && small(Some(late.client), late.inv, late.ret) {
+        if too_late(f, late) && small(Some(late.client), (late.inv, late.ret)) {
             found.add(None, || late_finding(f, "minority", late));
         }
     }
     let mut refused: Vec<Name> = Vec::new();
     for gap in &f.gaps {
         let late = gap.last.0 >= gap.since.saturating_add(bound(f));
-        if late && is_small(f, outage_in_stalls(f, None, gap.since, gap.last.1)) {
+        let span = (gap.since, gap.last.1);
+        if late && outage(f, None, span, Past::Stalls).is_small(f) {
             refused.push(gap.key);
             found.add(None, || gap_finding(f, "minority", gap, gap.since));
         }
@@ -83,10 +88,6 @@ fn run(a: &mut Analysis) -> Answer {
     }
 }
 
-fn is_small(f: &Facts, outage: Outage) -> bool {
-    matches!(outage, Outage::Nodes(n) if n <= spare(f))
-}
-
 /// Tries for a key in an outage in which nobody was granted it any more.
 #[derive(Debug, Clone, Copy)]
 struct Nobody {
@@ -103,8 +104,7 @@ struct Nobody {
 fn nobody(f: &Facts) -> impl Iterator<Item = Nobody> + '_ {
     let windows = f.faults.windows.iter().filter(|w| loses_nodes(w));
     let outages = windows.filter_map(move |w| Some((w.bit?, w.heal.or(w.healed)?.min(f.last))));
-    let outages =
-        outages.filter(move |(from, to)| is_small(f, outage_in_stalls(f, None, *from, *to)));
+    let outages = outages.filter(move |span| outage(f, None, *span, Past::Stalls).is_small(f));
     let mut keys: Vec<Name> = f.vain.iter().map(|v| v.key).collect();
     keys.sort_unstable();
     keys.dedup();
@@ -141,7 +141,7 @@ fn nobody_finding(f: &Facts, v: Nobody) -> Finding {
         v.tries,
         seconds(v.last.0),
         spare(f),
-        f.model().nodes,
+        servers(f),
         length(bound(f)),
     );
     let span = (v.since, v.last.1);
@@ -173,7 +173,7 @@ struct Judged<'a> {
 /// Releases and extensions inside of the promise of an acquire that succeeded in the same outage.
 fn judged<'a>(
     f: &'a Facts,
-    small: impl Fn(Option<u32>, Ns, Ns) -> bool + 'a,
+    small: impl Fn(Option<u32>, (Ns, Ns)) -> bool + 'a,
 ) -> impl Iterator<Item = Judged<'a>> {
     let sections = (0u32..).zip(&f.sections);
     let ends = sections.flat_map(|(i, s)| {
@@ -190,7 +190,13 @@ fn judged<'a>(
         } else {
             ret
         };
-        let counts = answered && promised_until(s, inv) && small(Some(s.client), s.inv, to);
+        // Of members that answer as one, the grant shows that a majority was there only where the outage had begun.
+        let begun = || {
+            let mut windows = f.faults.active(s.inv, to);
+            f.model().members == 0 || windows.all(|w| w.bit.is_some_and(|bit| bit <= s.inv))
+        };
+        let small = || small(Some(s.client), (s.inv, to)) && begun();
+        let counts = answered && promised_until(s, inv) && small();
         counts.then_some(Judged {
             section,
             inv,
@@ -216,7 +222,7 @@ fn report(f: &Facts, failed: &[(u32, Ns, &str)], all: usize, found: &mut Found) 
             f.names.text(s.key),
             seconds(s.ret),
             spare(f),
-            f.model().nodes,
+            servers(f),
             seconds(inv),
             failed.len() - 1,
         );

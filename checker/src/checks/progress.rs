@@ -10,7 +10,7 @@ use super::{Answer, CheckInfo};
 use crate::analysis::{Analysis, Found, finding_on};
 use crate::crowd::Gap;
 use crate::facts::{Facts, Late, Vain, length, seconds};
-use crate::outage::{Outage, outage, spare};
+use crate::outage::{Past, outage};
 use crate::proof;
 use crate::section::Ns;
 use crate::vain;
@@ -73,8 +73,8 @@ pub(super) fn too_late(f: &Facts, late: &Late) -> bool {
 
 /// It was made while a minority of the nodes was lost and nothing else was wrong: `minority` judges it.
 fn during_spare_outage(f: &Facts, late: &Late) -> bool {
-    let outage = outage(f, Some(late.client), late.inv, late.ret);
-    matches!(outage, Outage::Nodes(n) if n <= spare(f))
+    let span = (late.inv, late.ret);
+    outage(f, Some(late.client), span, Past::Nothing).is_small(f)
 }
 
 pub(super) fn late_finding(f: &Facts, check: &str, late: &Late) -> Finding {

@@ -39,6 +39,7 @@ fn run(a: &mut Analysis) -> Answer {
                 let what = wrong.what(s);
                 let sentence = format!("A ({client}) was told ok for {key} at {when}: {what}");
                 finding(f, "validity", blame, s.ret, &[i], sentence)
+                    .of_kind(wrong.kind())
                     .proved(proof::validity::validity(f, i, wrong))
             });
         }
@@ -73,6 +74,18 @@ pub(crate) enum Wrong {
 }
 
 impl Wrong {
+    /// As [`Finding::kind`](crate::Finding::kind) names it.
+    fn kind(self) -> &'static str {
+        match self {
+            Self::TooMuch { .. } => "too-long",
+            Self::Nothing => "nothing-left",
+            Self::LateQuorum { .. } => "late-quorum",
+            Self::PastEnd { .. } => "past-end",
+            Self::Stopped { .. } => "stopped",
+            Self::TooLittle { .. } => "too-short",
+        }
+    }
+
     fn what(self, s: &Section) -> String {
         let v = s.validity_ms;
         match self {

@@ -3,7 +3,7 @@
 //! Owns the wording. Must not know how it was found.
 use super::{exact, let_be};
 use crate::facts::{Facts, length};
-use crate::outage::spare;
+use crate::outage::{servers, spare};
 use crate::section::Ns;
 
 /// Failures shown, at most.
@@ -16,7 +16,6 @@ pub(crate) fn in_vain(
     all: usize,
     spare: usize,
 ) -> Vec<String> {
-    let model = f.model();
     let mut steps = Vec::new();
     for (n, (i, inv, op)) in failed.iter().take(SHOWN).enumerate() {
         let label = char::from(b'A' + n as u8).to_string();
@@ -27,9 +26,10 @@ pub(crate) fn in_vain(
         ));
     }
     steps.push(format!(
-        "Then a quorum of {} of {} servers granted each of these holds in the outage in which its call failed, and no \
+        "Then {} of {} servers or more granted each of these holds in the outage in which its call failed, and no \
          more than {spare} servers were lost all along; each call was invoked in the first half of the lease.",
-        model.quorum, model.nodes
+        servers(f) as usize - spare,
+        servers(f)
     ));
     steps.push(format!(
         "But the servers that granted were there, and {} of {all} such calls did not succeed: were one in twenty spoiled by \
@@ -41,14 +41,14 @@ pub(crate) fn in_vain(
 
 /// Nobody was granted a key since then.
 pub(crate) fn nobody(f: &Facts, since: Ns, tries: usize, last: (Ns, Ns), bound: Ns) -> Vec<String> {
-    let model = f.model();
+    let (all, spare) = (servers(f), spare(f));
     vec![
         format!(
             "Let S be the time from {} on, in which no more than {} of {} servers were lost, nothing else was wrong, and \
              nobody held the lock.",
             exact(since),
-            spare(f),
-            model.nodes
+            spare,
+            all
         ),
         format!(
             "Then {tries} tries were answered in S, and none was a grant; the last was invoked at {} and answered at {}.",
@@ -56,10 +56,10 @@ pub(crate) fn nobody(f: &Facts, since: Ns, tries: usize, last: (Ns, Ns), bound: 
             exact(last.1)
         ),
         format!(
-            "But whatever had been left on the servers by then was gone after {}, and a quorum of {} was there: that is {} \
+            "But whatever had been left on the servers by then was gone after {}, and {} servers were there: that is {} \
              later.",
             length(bound),
-            model.quorum,
+            all as usize - spare,
             length(last.0.saturating_sub(since))
         ),
     ]

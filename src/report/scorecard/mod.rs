@@ -8,7 +8,7 @@ pub mod terminal;
 use super::ReportError;
 use super::scan::each_event;
 use super::summary::Summary;
-use fencepost_checker::{CheckResult, Outcome, Process, Verdict};
+use fencepost_checker::{CheckResult, Finding, Outcome, Process, Verdict};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -144,10 +144,10 @@ pub const CHECKS: &[Check] = &[
     ),
 ];
 
-/// `validity` without claims that are only too long by what the formula keeps for drift: those are the check `claim`.
+/// `validity` without claims that are too long or too short by a formula, whatever the time: those are the check `claim`.
 const LATE: &str = "validity after the lease";
-/// The words of such a finding.
-const TOO_LONG: &str = "is good for";
+/// The kinds of such findings.
+const BY_FORMULA: [&str; 2] = ["too-long", "too-short"];
 
 /// What the checker says where the library offers nothing to judge.
 const NOT_ASKED: &[&str] = &[
@@ -385,12 +385,15 @@ fn late(verdict: &Verdict) -> Seen {
     let Some(result) = verdict.check(name) else {
         return seen(verdict, name);
     };
-    let mut findings = result.findings.iter().map(|f| &f.sentence);
-    if let Some(sentence) = findings.find(|s| !s.contains(TOO_LONG)) {
+    let by_formula = |f: &&Finding| {
+        let kind = f.kind.as_deref();
+        kind.is_some_and(|kind| BY_FORMULA.contains(&kind))
+    };
+    if let Some(late) = result.findings.iter().find(|f| !by_formula(f)) {
         return Seen {
             name,
             outcome: Outcome::Violated,
-            why: sentence.clone(),
+            why: late.sentence.clone(),
         };
     }
     // Findings beyond those that a verdict keeps may be of another kind.

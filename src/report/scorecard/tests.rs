@@ -4,10 +4,12 @@ use super::terminal::terminal;
 use super::*;
 use fencepost_checker::{Blame, Class, Finding};
 
-fn result(name: &str, outcome: Outcome, note: Option<&str>, sentences: &[&str]) -> CheckResult {
-    let finding = |sentence: &&str| Finding {
+/// The findings are kinds with their sentences.
+fn result(name: &str, outcome: Outcome, note: Option<&str>, found: &[[&str; 2]]) -> CheckResult {
+    let finding = |[kind, sentence]: &[&str; 2]| Finding {
         check: name.to_owned(),
         blame: Blame::Unknown,
+        kind: Some((*kind).to_owned()),
         sentence: (*sentence).to_owned(),
         proof: Vec::new(),
         at: 0,
@@ -21,13 +23,15 @@ fn result(name: &str, outcome: Outcome, note: Option<&str>, sentences: &[&str]) 
         name: name.to_owned(),
         class: Class::Library,
         outcome,
-        count: sentences.len() as u64,
+        count: found.len() as u64,
         incidents: 0,
         excused: 0,
         note: note.map(str::to_owned),
-        findings: sentences.iter().map(finding).collect(),
+        findings: found.iter().map(finding).collect(),
     }
 }
+
+const AFTER: [&str; 2] = ["nothing-left", "success with a validity of -251.0 ms"];
 
 fn run(outcome: Outcome, reasons: &[&str], checks: Vec<CheckResult>) -> Run {
     Run {
@@ -67,16 +71,19 @@ fn grade(card: &Card, name: &str) -> Grade {
 #[test]
 fn a_claim_too_long_by_the_drift_is_another_check_than_one_after_the_lease() {
     use Outcome::{Valid, Violated};
-    let drift = "it claims 989.2 ms, but a lease of 1000 ms is good for 988.0 ms at most";
-    let only = vec![result("validity", Violated, None, &[drift])];
+    let drift = [
+        "too-long",
+        "it claims 989.2 ms, but a lease of 1000 ms is good for 988.0 ms at most",
+    ];
+    let short = ["too-short", "it claims 1.0 ms, but 900.0 ms were left"];
+    let only = vec![result("validity", Violated, None, &[drift, short])];
     let late = card("late-replies", run(Violated, &[], only.clone()));
     assert_eq!(grade(&late, "late-claim"), Grade::Ok);
     assert_eq!(
         grade(&card("plain", run(Violated, &[], only)), "claim"),
         Grade::Broken
     );
-    let after = "success with a validity of -251.0 ms";
-    let both = vec![result("validity", Violated, None, &[drift, after])];
+    let both = vec![result("validity", Violated, None, &[drift, AFTER])];
     let late = card("late-replies", run(Violated, &[], both));
     assert_eq!(grade(&late, "late-claim"), Grade::Broken);
     assert_eq!(grade(&late, "one-dead"), Grade::NotAsked);
@@ -111,8 +118,7 @@ fn what_the_library_does_not_offer_is_no_doubt() {
 
 #[test]
 fn the_page_gives_the_recipe_only_of_what_is_public() {
-    let after = "success with a validity of -251.0 ms";
-    let found = || vec![result("validity", Outcome::Violated, None, &[after])];
+    let found = || vec![result("validity", Outcome::Violated, None, &[AFTER])];
     let mut card = card("late-replies", run(Outcome::Violated, &[], found()));
     card.runs
         .insert("plain", run(Outcome::Violated, &[], found()));
