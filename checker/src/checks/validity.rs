@@ -75,10 +75,14 @@ pub(crate) enum Wrong {
 impl Wrong {
     fn what(self, s: &Section) -> String {
         let v = s.validity_ms;
+        let lease_ms = s.lease as f64 / 1e6;
         match self {
+            // No allowance for drift is left out here: it counted wrongly.
+            Self::TooMuch { .. } if v > lease_ms + ROUNDING_MS => {
+                format!("it claims {v:.1} ms, more than the whole lease of {lease_ms} ms")
+            }
             Self::TooMuch { usable_ms } => format!(
-                "it claims {v:.1} ms, but a lease of {} ms is good for {usable_ms:.1} ms at most",
-                s.lease as f64 / 1e6
+                "it claims {v:.1} ms, but a lease of {lease_ms} ms is good for {usable_ms:.1} ms at most"
             ),
             Self::Nothing => format!("success with a validity of {v:.1} ms"),
             Self::LateQuorum { end } => format!(
