@@ -122,6 +122,33 @@ fn hostile(mode: &str, rule: &str, part: &str) {
 }
 
 #[test]
+fn keys_that_are_elsewhere_prove_nothing_about_the_rest() {
+    let adapter = ["python3", "tests/hostile/variant.py", "elsewhere"];
+    let checked = check(&[], &adapter);
+    assert_eq!(checked.code, 1, "{}", checked.words);
+    assert_eq!(checked.grade("key"), "wrong");
+    assert!(checked.seen("key").contains("there are \"mine:"));
+    for rule in ["owner", "lease", "not-mine"] {
+        assert_eq!(checked.grade(rule), "not tried", "{rule}");
+        assert!(checked.seen(rule).contains("not where it should be"));
+    }
+    assert_eq!(checked.grade("release"), "note");
+    assert_eq!(checked.bad().len(), 4, "{:?}", checked.bad());
+}
+
+#[test]
+fn an_adapter_that_ignores_close_is_wrong_in_that_alone() {
+    let adapter = ["python3", "tests/hostile/variant.py", "ignores-close"];
+    let checked = check(&[], &adapter);
+    assert_eq!(checked.code, 1, "{}", checked.words);
+    let bad = checked.bad();
+    assert!(
+        bad.len() == 1 && bad[0].starts_with("close: wrong: "),
+        "{bad:?}"
+    );
+}
+
+#[test]
 fn wrong_flags_are_the_users() {
     for words in [
         &["adapter"][..],

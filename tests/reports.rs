@@ -6,7 +6,11 @@ mod harness;
 
 use fencepost_checker::Outcome;
 use harness::{Ran, adapters, alone, as_stated_with, fencepost, remark, say};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::Stdio;
 
 /// Whether the Python libraries are there.
 fn python(folders: &[&str]) -> bool {
@@ -96,19 +100,78 @@ fn the_adapter_of_the_protocol_page_gets_its_card() {
     let words = String::from_utf8_lossy(&out.stderr);
     assert_eq!(out.status.code(), Some(0), "{card}\n{words}");
     assert!(card.starts_with("example 1 on "), "{card}");
-    let grade = |check: &str| {
-        let line = card
-            .lines()
-            .find(|l| l.split_whitespace().nth(1) == Some(check));
-        line.and_then(|l| l.split_whitespace().next())
-            .unwrap_or("?")
-    };
     for check in ["exclusion", "honest", "claim", "lease", "crash"] {
-        assert_eq!(grade(check), "ok", "{check}\n{card}");
+        assert_eq!(grade(&card, check), "ok", "{check}\n{card}");
     }
     for check in ["tokens", "extension", "one-dead"] {
-        assert_eq!(grade(check), "-", "{check}\n{card}");
+        assert_eq!(grade(&card, check), "-", "{check}\n{card}");
     }
+}
+
+/// A check's grade on a card.
+fn grade<'a>(card: &'a str, check: &str) -> &'a str {
+    let mut lines = card.lines();
+    let line = lines.find(|l| l.split_whitespace().nth(1) == Some(check));
+    line.and_then(|l| l.split_whitespace().next())
+        .unwrap_or("?")
+}
+
+#[test]
+fn a_lock_that_is_taken_back_and_tokens_that_do_not_rise_are_on_the_card() {
+    let _alone = alone();
+    let results = tempfile::tempdir().expect("a folder");
+    let mut command = fencepost();
+    command.args(["scorecard", "--backend", "local", "--results"]);
+    command
+        .arg(results.path())
+        .args(["--schedule", "renew-lost", "--"]);
+    command.args([
+        "python3",
+        "tests/hostile/variant.py",
+        "takes-back",
+        "one-token",
+    ]);
+    let out = command.output().expect("fencepost runs");
+    let card = String::from_utf8_lossy(&out.stdout);
+    let words = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(1), "{card}\n{words}");
+    assert_eq!(grade(&card, "honest"), "ok", "{card}\n{words}");
+    assert_eq!(grade(&card, "tokens"), "broken", "{card}\n{words}");
+    assert_eq!(grade(&card, "extension"), "broken", "{card}\n{words}");
+    assert!(card.contains("`continuity`: A (c3)"), "{card}");
+    assert!(words.contains("fencepost adapter check -- CMD"), "{words}");
+}
+
+#[test]
+fn an_interrupted_scorecard_tells_what_it_has() {
+    let _alone = alone();
+    let results = tempfile::tempdir().expect("a folder");
+    let mut command = fencepost();
+    command.args(["scorecard", "--backend", "local", "--results"]);
+    command
+        .arg(results.path())
+        .args(["--schedule", "crash", "--"]);
+    command.args(["python3", "adapters/example.py"]);
+    let piped = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = piped.spawn().expect("fencepost runs");
+    let lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+    let mut words = Vec::new();
+    for line in lines.map_while(Result::ok) {
+        if line.starts_with("own--plain, seed ") {
+            let pid = Pid::from_raw(child.id().cast_signed());
+            kill(pid, Signal::SIGINT).expect("it is there");
+        }
+        words.push(line);
+    }
+    let mut card = String::new();
+    let mut stdout = child.stdout.take().expect("a pipe");
+    stdout.read_to_string(&mut card).expect("a text");
+    let code = child.wait().expect("it ends").code();
+    assert_eq!(code, Some(130), "{card}\n{words:?}");
+    assert!(card.starts_with("example 1 on "), "{card}");
+    assert_eq!(grade(&card, "exclusion"), "ok", "{card}");
+    assert_eq!(grade(&card, "crash"), "-", "{card}");
+    assert!(card.contains("not run"), "{card}");
 }
 
 #[test]

@@ -84,7 +84,7 @@ pub struct Finding {
     pub check: String,
     /// Who is to blame.
     pub blame: Blame,
-    /// Which of the ways to break the check it is, where the check tells them apart. Of `validity`: `too-long`,
+    /// Which of the ways to break the check it is, where the check tells them apart. Of `validity`: `too-long`, `beyond-lease`,
     /// `nothing-left`, `late-quorum`, `past-end`, `stopped`, `too-short`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,

@@ -173,11 +173,14 @@ async fn cards(args: &Args, subjects: Vec<Subject>, results: &Path) -> Exit {
             Flow::Next
         })
         .await;
+        sheet.dismiss();
         if let Err(stop) = outcome {
             progress.finish();
-            return stopped(&stop);
+            let exit = stopped(&stop);
+            sheet.cards.retain(|card| !card.runs.is_empty());
+            tell_part(args, sheet.cards);
+            return exit;
         }
-        sheet.dismiss();
     }
     progress.finish();
     sheet.exit.worst(tell(args, sheet.cards))
@@ -259,9 +262,23 @@ fn first_words(why: &str) -> String {
     why.split(';').next().unwrap_or_default().to_owned()
 }
 
-/// Tells all cards; the exit code is the worst of them.
-fn tell(args: &Args, mut cards: Vec<Card>) -> Exit {
-    for card in &mut cards {
+/// Tells what there is of the cards when something ended the command. A page that lacks a part is none: there the cards
+/// are told beside it.
+fn tell_part(args: &Args, mut cards: Vec<Card>) {
+    read_about(&mut cards);
+    for card in &cards {
+        let card = terminal::terminal(card);
+        if args.markdown {
+            say::word(card.trim_end());
+        } else {
+            say::data(&card);
+        }
+    }
+}
+
+/// Whose card it is, as the adapter itself said.
+fn read_about(cards: &mut [Card]) {
+    for card in cards {
         if let Some(run) = card.runs.get(scorecard::FIRST)
             && run.made.is_ok()
         {
@@ -271,12 +288,23 @@ fn tell(args: &Args, mut cards: Vec<Card>) -> Exit {
             }
         }
     }
+}
+
+/// Tells all cards; the exit code is the worst of them.
+fn tell(args: &Args, mut cards: Vec<Card>) -> Exit {
+    read_about(&mut cards);
     if args.markdown {
         say::data(&page::page(&cards));
     } else {
         for card in &cards {
             say::data(&terminal::terminal(card));
         }
+    }
+    let doubtful = |card: &Card| !matches!(card.worst(), Grade::Ok | Grade::NotAsked);
+    if !args.command.is_empty() && cards.iter().any(doubtful) {
+        say::word(
+            "hint: what the adapter gets wrong counts as the library's here: `fencepost adapter check -- CMD` tells that",
+        );
     }
     let exits = cards.iter().map(|card| match card.worst() {
         Grade::Broken => Exit::Failed,

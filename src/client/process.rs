@@ -470,10 +470,10 @@ impl Inner {
         if let Some(status) = &*self.ended.borrow() {
             why = format!("{why} ({status})");
         }
-        // Where no answer came, something else may have come; an answer tells of itself.
-        let silent = why.starts_with("deadline") || why.starts_with("client-died");
+        // Where no answer came, something else may have come; a bad one is a misdeed itself; a refusal says why.
+        let misdeeds = ["deadline", "client-died", "bad-answer"];
         if let Some(first) = &*self.first_misdeed.borrow()
-            && silent
+            && misdeeds.iter().any(|code| why.starts_with(code))
         {
             why = format!("{why}; it {first}");
         }

@@ -39,7 +39,7 @@ fn run(a: &mut Analysis) -> Answer {
                 let what = wrong.what(s);
                 let sentence = format!("A ({client}) was told ok for {key} at {when}: {what}");
                 finding(f, "validity", blame, s.ret, &[i], sentence)
-                    .of_kind(wrong.kind())
+                    .of_kind(wrong.kind(s))
                     .proved(proof::validity::validity(f, i, wrong))
             });
         }
@@ -75,8 +75,9 @@ pub(crate) enum Wrong {
 
 impl Wrong {
     /// As [`Finding::kind`](crate::Finding::kind) names it.
-    fn kind(self) -> &'static str {
+    fn kind(self, s: &Section) -> &'static str {
         match self {
+            Self::TooMuch { .. } if beyond_lease(s) => "beyond-lease",
             Self::TooMuch { .. } => "too-long",
             Self::Nothing => "nothing-left",
             Self::LateQuorum { .. } => "late-quorum",
@@ -88,10 +89,13 @@ impl Wrong {
 
     fn what(self, s: &Section) -> String {
         let v = s.validity_ms;
+        let lease_ms = s.lease as f64 / 1e6;
         match self {
+            Self::TooMuch { .. } if beyond_lease(s) => {
+                format!("it claims {v:.1} ms, more than the whole lease of {lease_ms} ms")
+            }
             Self::TooMuch { usable_ms } => format!(
-                "it claims {v:.1} ms, but a lease of {} ms is good for {usable_ms:.1} ms at most",
-                s.lease as f64 / 1e6
+                "it claims {v:.1} ms, but a lease of {lease_ms} ms is good for {usable_ms:.1} ms at most"
             ),
             Self::Nothing => format!("success with a validity of {v:.1} ms"),
             Self::LateQuorum { end } => format!(
@@ -113,6 +117,11 @@ impl Wrong {
             }
         }
     }
+}
+
+/// More than the whole lease is no allowance for drift left out: it counted wrongly.
+fn beyond_lease(s: &Section) -> bool {
+    s.validity_ms > s.lease as f64 / 1e6 + ROUNDING_MS
 }
 
 /// What is wrong with the answer to a grant, if that is certain.

@@ -2,7 +2,7 @@
 //!
 //! Owns these rules. Must not know where the servers come from.
 use super::subject::{Subject, acquire};
-use super::{ANSWER_LIMIT, Findings, Part, Setup};
+use super::{ANSWER_LIMIT, Findings, Part, Setup, Stop};
 use crate::client::signals;
 use crate::client::wire::Request;
 use nix::sys::signal::Signal;
@@ -46,7 +46,14 @@ async fn close(setup: &Setup<'_>, findings: &mut Findings, unasked: &mut Vec<Str
     const RULE: &str = "close";
     let mut subject = Subject::ready(setup, "c1-close").await?.0;
     subject.acquire(0, "lock:5").await?;
-    let said = subject.ask(Request::Close).await?;
+    let said = match subject.ask(Request::Close).await {
+        Ok(said) => said,
+        Err(Stop(why)) => {
+            findings.wrong(RULE, why);
+            subject.finish(unasked).await;
+            return Ok(());
+        }
+    };
     match (said.result.is_ok(), subject.ends_within(ANSWER_LIMIT).await) {
         (true, Some(status)) if status.contains("exit status: 0") => findings.ok(RULE, status),
         (true, Some(status)) => findings.wrong(RULE, format!("answered, then {status}")),

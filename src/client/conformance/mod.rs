@@ -186,6 +186,17 @@ impl Findings {
         self.add(rule, Grade::Wrong, seen);
     }
 
+    fn not_tried(&mut self, rule: &'static str, why: impl Into<String>) {
+        self.add(rule, Grade::NotTried, why);
+    }
+
+    /// The lock key is not where the servers were asked for it: what they hold says nothing.
+    fn astray(&self) -> bool {
+        self.0
+            .iter()
+            .any(|f| f.rule == "key" && f.grade == Grade::Wrong)
+    }
+
     /// The rules in their order; one that was never reached says why.
     fn complete(mut self, why: &str) -> Vec<Finding> {
         for (rule, _) in RULES {

@@ -314,6 +314,11 @@ impl Card {
             let why = if reasons.is_empty() { whys() } else { reasons };
             return Cell::new(Grade::Unknown, why);
         }
+        // What one of its checks could not look at is not found to be right by the others.
+        let open = |s: &&Seen| s.outcome == Outcome::Unknown && !not_asked(&s.why);
+        if let Some(open) = seen.iter().find(open) {
+            return Cell::new(Grade::Unknown, format!("`{}`: {}", open.name, open.why));
+        }
         Cell::new(Grade::Ok, valid.join(", "))
     }
 

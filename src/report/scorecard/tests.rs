@@ -83,6 +83,14 @@ fn a_claim_too_long_by_the_drift_is_another_check_than_one_after_the_lease() {
         grade(&card("plain", run(Violated, &[], only)), "claim"),
         Grade::Broken
     );
+    // A difference below nothing that wrapped around.
+    let wrapped = [
+        "beyond-lease",
+        "it claims 18446744073709549568.0 ms, more than the whole lease of 1000 ms",
+    ];
+    let wrapped = vec![result("validity", Violated, None, &[drift, wrapped])];
+    let late = card("late-replies", run(Violated, &[], wrapped));
+    assert_eq!(grade(&late, "late-claim"), Grade::Broken);
     let both = vec![result("validity", Violated, None, &[drift, AFTER])];
     let late = card("late-replies", run(Violated, &[], both));
     assert_eq!(grade(&late, "late-claim"), Grade::Broken);
@@ -114,6 +122,22 @@ fn what_the_library_does_not_offer_is_no_doubt() {
     let gone = card("plain", Run::not_made("no servers".into(), 7));
     assert_eq!(grade(&gone, "exclusion"), Grade::Unknown);
     assert_eq!(gone.worst(), Grade::Unknown);
+}
+
+#[test]
+fn a_cell_of_which_a_part_could_not_be_judged_is_not_ok() {
+    use Outcome::{Unknown, Valid};
+    let blind = Some("the library does not tell its owner values");
+    let parts = vec![
+        result("ownership", Unknown, blind, &[]),
+        result("service", Valid, None, &[]),
+    ];
+    let card = card("pause", run(Valid, &[], parts));
+    let check = CHECKS.iter().find(|c| c.name == "late-release");
+    let cell = card.cell(check.expect("a check"));
+    assert_eq!(cell.grade, Grade::Unknown);
+    let why = "`ownership`: the library does not tell its owner values";
+    assert_eq!(cell.why, why);
 }
 
 #[test]
