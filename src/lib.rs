@@ -13,6 +13,7 @@
 //! | [`client`] | the client protocol, served and spoken; process supervision |
 //! | [`resp`] | one pipelined connection to one server |
 //! | [`etcd`] | requests to one member of an etcd cluster |
+//! | [`zookeeper`] | requests to one server of a ZooKeeper ensemble |
 //! | [`cluster`] | nodes and topologies on Docker or local processes, Toxiproxy in front of each link |
 //! | [`observe`] | server-side evidence; the hiccup meter |
 //! | [`fault`] | each fault: inject, prove that it bit, heal, prove that it healed |
@@ -41,3 +42,4 @@ pub mod resp;
 pub mod run;
 pub mod serve;
 pub mod tap;
+pub mod zookeeper;

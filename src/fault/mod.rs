@@ -38,6 +38,7 @@ mod pipe;
 mod probe;
 mod replication;
 mod resource_delay;
+mod session_expiry;
 mod slicer;
 mod slow_close;
 mod slow_work;
@@ -163,6 +164,9 @@ async fn resolve(
         FaultKind::LeaderChange => Box::new(leader_change::LeaderChange::new(
             members::leader(world).await?,
         )),
+        FaultKind::SessionExpiry => {
+            Box::new(session_expiry::SessionExpiry::new(plan, hold, world)?)
+        }
         FaultKind::ResourceDelay => Box::new(resource_delay::ResourceDelay::new(
             plan,
             target::client(plan, hold, world)?,
