@@ -56,6 +56,7 @@ use crate::cluster::{Cluster, ClusterError};
 use crate::plan::{FaultKind, FaultPlan, Plan};
 use crate::run::board::Hold;
 use async_trait::async_trait;
+use session_expiry::SessionExpiry;
 
 /// Evidence, or why there is none.
 pub type Proof = Result<String, String>;
@@ -164,9 +165,7 @@ async fn resolve(
         FaultKind::LeaderChange => Box::new(leader_change::LeaderChange::new(
             members::leader(world).await?,
         )),
-        FaultKind::SessionExpiry => {
-            Box::new(session_expiry::SessionExpiry::new(plan, hold, world)?)
-        }
+        FaultKind::SessionExpiry => Box::new(SessionExpiry::new(plan, hold, world)?),
         FaultKind::ResourceDelay => Box::new(resource_delay::ResourceDelay::new(
             plan,
             target::client(plan, hold, world)?,
