@@ -5,8 +5,8 @@
 #   docker/images.sh --check    exit 0 if all are there and current, 1 if not; builds nothing
 #   docker/images.sh --force    build all of them again (newer packages, same recipe)
 #
-# An image carries its recipe's hash as the label fencepost.recipe. The recipe is the Dockerfile, what it copies, and
-# its base. Where the base comes from is FENCEPOST_BASE:
+# An image carries its recipe's hash as the label fencepost.recipe. The recipe is its folder, what else it copies, and its
+# base. Where the base comes from is FENCEPOST_BASE:
 #   pull        debian:bookworm-slim and debian:trixie-slim, found locally or pulled by the engine
 #   bootstrap   fencepost/base:*, made here by mmdebstrap from this host's package sources. Such a base may carry
 #               this host's apt settings: it stays on this machine, never push it
@@ -23,6 +23,7 @@ IMAGES=(
     "fencepost/redis:8|redis8|trixie"
     "fencepost/valkey:8|valkey8|trixie"
     "fencepost/etcd:3.4|etcd|bookworm"
+    "fencepost/zookeeper:3.8|zookeeper|bookworm"
     "fencepost/toxiproxy:2.12|toxiproxy|-"
 )
 
@@ -63,7 +64,7 @@ base_recipe() { # base_recipe SUITE
 
 image_recipe() { # image_recipe FOLDER SUITE
     {
-        cat "$DOCKER_DIR/$1/Dockerfile"
+        cat "$DOCKER_DIR/$1"/*
         if [ "$2" = - ]; then
             cat "$DOCKER_DIR/toxiproxy.sh"
         else
@@ -109,7 +110,7 @@ build_image() { # build_image NAME FOLDER SUITE
         tar -cf "$archive" -C "$DOCKER_DIR/$folder" Dockerfile -C "$TOOLS_DIR" toxiproxy-server || return
     else
         args+=(--build-arg "BASE=$(base_name "$suite")")
-        tar -cf "$archive" -C "$DOCKER_DIR/$folder" Dockerfile -C "$DOCKER_DIR" entrypoint.sh || return
+        tar -cf "$archive" -C "$DOCKER_DIR/$folder" . -C "$DOCKER_DIR" entrypoint.sh || return
     fi
     docker build "${args[@]}" - <"$archive" || return
     rm -f "$archive"

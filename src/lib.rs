@@ -13,6 +13,7 @@
 //! | [`client`] | the client protocol, served and spoken; process supervision |
 //! | [`resp`] | one pipelined connection to one server |
 //! | [`etcd`] | requests to one member of an etcd cluster |
+//! | [`zookeeper`] | requests to one server of a ZooKeeper ensemble |
 //! | [`cluster`] | nodes and topologies on Docker or local processes, Toxiproxy in front of each link |
 //! | [`observe`] | server-side evidence; the hiccup meter |
 //! | [`fault`] | each fault: inject, prove that it bit, heal, prove that it healed |
@@ -42,3 +43,4 @@ pub mod run;
 pub mod serve;
 pub mod tap;
 mod words;
+pub mod zookeeper;

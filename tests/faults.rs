@@ -69,8 +69,14 @@ const SAMPLES: &[(&str, &str)] = &[
 
 /// Kinds that need more than a moment here: `packet-loss` is below, crippled too. `failover` needs Sentinels
 /// (tests/sentinel.rs) and `message` a message (workloads/message-lost-reply.toml): neither is crippled in a test yet.
-/// `leader-change` needs etcd: tests/etcd.rs, crippled too.
-const ELSEWHERE: &[&str] = &["packet-loss", "failover", "leader-change", "message"];
+/// `leader-change` needs etcd and `session-expiry` ZooKeeper: tests/etcd.rs and tests/zookeeper.rs, crippled too.
+const ELSEWHERE: &[&str] = &[
+    "packet-loss",
+    "failover",
+    "leader-change",
+    "session-expiry",
+    "message",
+];
 
 /// Time between two faults, so that none disturbs another's proof.
 const APART_MS: usize = 700;

@@ -207,6 +207,10 @@ fn fault_line(fault: FaultKind, routes: &Routes) -> FaultLine {
             by("MoveLeader at etcd's leader"),
             Route::Not("topology `etcd` runs on Docker only".into()),
         ),
+        FaultKind::SessionExpiry => (
+            by("closeSession at ZooKeeper's leader"),
+            Route::Not("topology `zookeeper` runs on Docker only".into()),
+        ),
         FaultKind::Partition
         | FaultKind::Latency
         | FaultKind::QuorumThin

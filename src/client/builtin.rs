@@ -4,6 +4,7 @@
 //! (`lock`) or the lines (`serve`).
 use super::env::{Shared, WorkerEnv};
 use super::errors::{Op, definite, server_code};
+use super::members::Tongue;
 use super::route::Route;
 use super::serve::{Granted, Info, Notifier, Refusal, UserLock, spawned};
 use super::wire::About;
@@ -17,6 +18,9 @@ use std::process::ExitCode;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::runtime::LocalOptions;
+
+/// The driver of locks on Redis.
+const REDIS: &str = "fencepost's own connection; parser of redis-rs";
 
 /// A built-in lock; which one, the command line or `init` says.
 pub struct Builtin {
@@ -141,13 +145,13 @@ impl UserLock for Builtin {
             return Err(Refusal::new("unsupported").because(why));
         }
         let nodes = if control { Vec::new() } else { init.nodes };
-        let etcd = name == "etcd";
+        let tongue = Tongue::of(&name);
         let open = Open {
             lock,
             prefix: init.prefix,
-            shared: Rc::new(Shared::new(nodes, node_timeout, per_worker, route, etcd)),
+            shared: Rc::new(Shared::new(nodes, node_timeout, per_worker, route, tongue)),
             workers: RefCell::default(),
-            session: etcd.then_some(info.notifier),
+            session: tongue.map(|_| info.notifier),
         };
         let workers = init.workers.clamp(1, 4096);
         let envs: Vec<WorkerEnv> = (0..workers).map(|w| open.env(w)).collect();
@@ -162,7 +166,7 @@ impl UserLock for Builtin {
         Ok(About {
             library: format!("fencepost/{name}"),
             version: env!("CARGO_PKG_VERSION").into(),
-            driver: Some(driver(etcd).into()),
+            driver: Some(tongue.map_or(REDIS, Tongue::driver).into()),
             retries: Some(0),
             ..About::default()
         })
@@ -266,14 +270,6 @@ impl UserLock for Builtin {
 
     fn messages(&self) -> Option<u64> {
         self.open.as_ref().map(|open| open.shared.sent.get())
-    }
-}
-
-fn driver(etcd: bool) -> &'static str {
-    if etcd {
-        "fencepost's own connection to etcd's JSON gateway"
-    } else {
-        "fencepost's own connection; parser of redis-rs"
     }
 }
 

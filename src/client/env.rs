@@ -1,9 +1,8 @@
 //! The locks' seam on tokio's clock and real connections.
 //!
 //! Owns [`WorkerEnv`], one a worker. Must not know any lock. Commands go to `resp`.
-use super::members;
+use super::members::{Members, Tongue};
 use super::route::Route;
-use crate::etcd::Member;
 use crate::lock::{CallError, Cmd, Cut, Env, Reply, Script, ScriptId, ms};
 use crate::resp::{Break, Resp, RespError};
 use futures_util::future::{Either, LocalBoxFuture};
@@ -32,8 +31,8 @@ pub(super) struct Shared {
     pub(super) route: Option<Route>,
     start: Instant,
     random: RefCell<Xoshiro256PlusPlus>,
-    /// Set where the servers are members of an etcd cluster.
-    members: Option<Vec<Member>>,
+    /// Set where the servers are members of one cluster.
+    members: Option<Members>,
     /// Commands of locks so far; not those that make connections ready.
     pub(super) sent: Cell<u64>,
     /// SHA-1 of each script, as a server computed it.
@@ -41,21 +40,17 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// Connections are made at first use; `per_worker`: one a worker and node, else one a node; `etcd`: to members of an
-    /// etcd cluster.
+    /// Connections are made at first use; `per_worker`: one a worker and node, else one a node; `tongue`: to members of a
+    /// cluster that speaks it.
     pub(super) fn new(
         nodes: Vec<SocketAddr>,
         connect_limit: Duration,
         per_worker: bool,
         route: Option<Route>,
-        etcd: bool,
+        tongue: Option<Tongue>,
     ) -> Self {
-        let members = || {
-            let each = nodes.iter().map(|at| Member::new(*at, connect_limit));
-            each.collect()
-        };
         let mut shared = Self {
-            members: etcd.then(members),
+            members: tongue.map(|t| Members::new(t, &nodes, connect_limit)),
             nodes,
             connect_limit,
             links: None,
@@ -99,8 +94,7 @@ impl WorkerEnv {
     /// within `limit` are left for later.
     pub(super) async fn warm_up(&self, limit: Duration) {
         if let Some(members) = &self.shared.members {
-            let looks = members.iter().map(Member::status);
-            let _ = tokio::time::timeout(limit, futures_util::future::join_all(looks)).await;
+            let _ = tokio::time::timeout(limit, members.warm_up()).await;
             return;
         }
         let calls = self.links.iter().map(|link| async move {
@@ -235,8 +229,13 @@ impl Env for WorkerEnv {
             }
             Cmd::Run(script) => return Either::Left(Either::Left(self.run(node, script))),
             Cmd::Kv(kv) => {
-                let member = self.shared.members.as_ref().and_then(|m| m.get(node));
-                return Either::Left(Either::Right(members::ask(member, kv)));
+                let members = self.shared.members.as_ref();
+                return Either::Left(Either::Right(async move {
+                    match members {
+                        Some(members) => members.ask(node, kv).await,
+                        None => Err(CallError::NotSent(Cut::Refused)),
+                    }
+                }));
             }
         };
         let answer = self.links[node].call(&packed);
@@ -252,7 +251,7 @@ impl Env for WorkerEnv {
             return 1;
         }
         if let Some(members) = &self.shared.members {
-            return members.len();
+            return members.count();
         }
         self.links.len()
     }

@@ -11,7 +11,7 @@
 //! | `stdio` | the client's standard input and output without blocking |
 //! | [`builtin`] | the built-in locks as a client: the hidden command `fencepost client` |
 //! | `env` | the locks' seam on tokio and real connections |
-//! | `members` | its requests to etcd |
+//! | `members` | its requests to etcd and ZooKeeper |
 //! | [`process`] | the harness's side: a client process, asked and supervised |
 //! | `supervise` | its pipes, its standard error and its end |
 //! | `signals` | stop, continue, kill, and what /proc says |

@@ -2,7 +2,7 @@
 //!
 //! Owns the order of this. Must not know how servers are started. `cluster` calls it once, at the start.
 use super::layout::Layout;
-use super::{Cluster, ClusterError, READY, Servers, Speaks, etcd, probe, sentinel};
+use super::{Cluster, ClusterError, READY, Servers, Speaks, etcd, probe, sentinel, zookeeper};
 use crate::plan::ClusterPlan;
 use futures_util::future::try_join_all;
 use std::net::SocketAddr;
@@ -25,16 +25,15 @@ impl Cluster {
         {
             self.connect_server(&layout, from, to).await?;
         }
-        match self.speaks {
-            Speaks::Etcd => {
-                let members = self.directly(0..layout.nodes());
-                let version = etcd::agree(&members).await;
-                let version = version.map_err(|why| apart("the cluster of members", why))?;
-                self.versions.insert("server".to_owned(), version);
-                Ok(())
-            }
-            Speaks::Resp => self.connect_sentinels(plan, &layout).await,
-        }
+        let members = self.directly(0..layout.nodes());
+        let version = match self.speaks {
+            Speaks::Etcd => etcd::agree(&members).await,
+            Speaks::ZooKeeper => zookeeper::agree(&members).await,
+            Speaks::Resp => return self.connect_sentinels(plan, &layout).await,
+        };
+        let version = version.map_err(|why| apart("the cluster of members", why))?;
+        self.versions.insert("server".to_owned(), version);
+        Ok(())
     }
 
     async fn connect_sentinels(
@@ -71,19 +70,22 @@ impl Cluster {
         from: String,
         to: usize,
     ) -> Result<(), ClusterError> {
-        let name = self.proxy_name(&from, to);
-        let port = layout.port(to);
         let source = (0..layout.servers()).find(|s| layout.name(*s) == from);
-        let (listen, upstream) = match &self.servers {
-            Servers::Local(l) => (format!("127.0.0.1:{port}"), l.direct(to).to_string()),
-            Servers::Docker(d) => d.server_endpoints(source.unwrap_or(0), &layout.name(to), port),
-        };
-        let bound = self.toxiproxy.create(&name, &listen, &upstream).await?;
-        let address = match &self.servers {
-            Servers::Local(_) => Some(bound),
-            Servers::Docker(d) => d.server_link(source.unwrap_or(0), port),
-        };
-        self.links.insert((from, to), address);
+        let source = source.unwrap_or(0);
+        for (port, behind) in layout.ports(to) {
+            let name = self.proxy_name(&from, to) + behind;
+            let (listen, upstream) = match &self.servers {
+                Servers::Local(l) => (format!("127.0.0.1:{port}"), l.direct(to).to_string()),
+                Servers::Docker(d) => d.server_endpoints(source, &layout.name(to), port),
+            };
+            let bound = self.toxiproxy.create(&name, &listen, &upstream).await?;
+            let address = match &self.servers {
+                Servers::Local(_) => Some(bound),
+                Servers::Docker(d) => d.server_link(source, port),
+            };
+            // Whatever is asked through a link goes by its first port.
+            self.links.entry((from.clone(), to)).or_insert(address);
+        }
         Ok(())
     }
 
@@ -103,12 +105,16 @@ impl Cluster {
             .links
             .iter()
             .filter_map(|((client, node), address)| {
-                Some((self.proxy_name(client, *node), (*address)?))
+                // Servers of an ensemble have found each other by theirs, which speak another language.
+                let inner = speaks == Speaks::ZooKeeper && !clients.contains(client);
+                let address = address.filter(|_| !inner)?;
+                Some((self.proxy_name(client, *node), address))
             })
             .map(|(link, address)| async move {
                 let answer = match speaks {
                     Speaks::Resp => probe::until_pong(address, THROUGH, || None).await,
                     Speaks::Etcd => etcd::until_listens(address, THROUGH).await,
+                    Speaks::ZooKeeper => zookeeper::until_listens(address, THROUGH).await,
                 };
                 answer.map_err(|why| ClusterError::Link {
                     link,

@@ -1,7 +1,7 @@
 //! How servers that talk to each other are known to each other, and the links between them.
 //!
-//! Owns names, addresses and links of Sentinels' and etcd's servers. Must not know their settings, or how they are
-//! started. `cluster` makes the links; `sentinel` and `etcd` take addresses from here.
+//! Owns names, addresses and links of Sentinels', etcd's and ZooKeeper's servers. Must not know their settings, or how they are
+//! started. `cluster` makes the links; `sentinel`, `etcd` and `zookeeper` take addresses from here.
 //!
 //! A Sentinel knows a server by one address for everything: its own probes, the replicas' links, and what clients are
 //! told; a member of etcd knows each other by one, too. So that each source still has a link of its own, that address must
@@ -14,6 +14,10 @@ use crate::plan::{ClusterPlan, Topology};
 
 /// Toxiproxy's name in a server's network.
 pub(super) const HOST: &str = "toxi";
+/// The first server's port for votes, and the first Sentinel's.
+const VOTES: u16 = 7101;
+/// Behind a link's name, the proxy of a ZooKeeper server's other port.
+pub(super) const QUORUM: &str = ":quorum";
 /// The source of all servers' links where they share one.
 pub(super) const SHARED: &str = "servers";
 
@@ -24,6 +28,8 @@ pub(super) struct Layout {
     shared: bool,
     /// Beside the nodes.
     sentinels: usize,
+    /// Servers have a second address, for votes.
+    votes: bool,
     /// Host and port of each server, as all others know it.
     announced: Vec<(String, u16)>,
 }
@@ -41,16 +47,17 @@ impl Layout {
         let (nodes, sentinels) = match plan.topology {
             Topology::Single | Topology::Independent => return Ok(None),
             Topology::Sentinel => (plan.nodes.max(2) as usize, SENTINELS),
-            Topology::Etcd => (plan.nodes.max(1) as usize, 0),
+            Topology::Etcd | Topology::ZooKeeper => (plan.nodes.max(1) as usize, 0),
         };
-        if backend == Backend::Local && plan.topology == Topology::Etcd {
-            return Err(ClusterError::DockerOnly("etcd"));
+        if backend == Backend::Local && plan.topology.is_replicated() {
+            return Err(ClusterError::DockerOnly(plan.topology.name()));
         }
         let shared = backend == Backend::Local;
         let mut layout = Self {
             nodes,
             shared,
             sentinels,
+            votes: plan.topology == Topology::ZooKeeper,
             announced: Vec::new(),
         };
         for server in 0..nodes + sentinels {
@@ -60,7 +67,7 @@ impl Layout {
                 (HOST.to_owned(), 7001 + u16::try_from(server).unwrap_or(0))
             } else {
                 let number = u16::try_from(server - nodes).unwrap_or(0);
-                (HOST.to_owned(), 7101 + number)
+                (HOST.to_owned(), VOTES + number)
             };
             layout.announced.push(address);
         }
@@ -98,9 +105,20 @@ impl Layout {
         format!("{host}:{port}")
     }
 
-    /// The port on which a link to this server listens.
-    pub(super) fn port(&self, server: usize) -> u16 {
-        self.announced[server].1
+    /// The port of a server's second address, which is for votes.
+    pub(super) fn votes(&self, server: usize) -> u16 {
+        VOTES + u16::try_from(server).unwrap_or(0)
+    }
+
+    /// The ports on which a link to this server listens, each with what its proxy's name has behind the link's. The
+    /// first answers whatever the server does otherwise: a ZooKeeper server that does not lead takes votes only.
+    pub(super) fn ports(&self, server: usize) -> Vec<(u16, &'static str)> {
+        let own = self.announced[server].1;
+        if self.votes {
+            vec![(self.votes(server), ""), (own, QUORUM)]
+        } else {
+            vec![(own, "")]
+        }
     }
 
     /// Every link between servers: each node and Sentinel to each node, each Sentinel to each Sentinel.
@@ -206,6 +224,18 @@ mod tests {
         assert!(matches!(
             layout(Backend::Local, rest),
             Err(ClusterError::DockerOnly("etcd"))
+        ));
+    }
+
+    #[test]
+    fn a_server_of_zookeeper_is_reached_at_two_ports() {
+        let rest = "lock = { name = 'zookeeper' }\ncluster = { topology = 'zookeeper' }";
+        let three = layout(Backend::Docker, rest).expect("ports");
+        assert_eq!((three.servers(), three.links().len()), (3, 6));
+        assert_eq!(three.ports(1), [(7102, ""), (7002, QUORUM)]);
+        assert!(matches!(
+            layout(Backend::Local, rest),
+            Err(ClusterError::DockerOnly("zookeeper"))
         ));
     }
 

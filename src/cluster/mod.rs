@@ -20,7 +20,7 @@
 //! | `connect` | the links, made once servers run, and servers that find each other |
 //! | `layout` | servers that talk to each other: addresses, links |
 //! | `sentinel` | a primary, replicas and Sentinels: settings |
-//! | `etcd` | members of an etcd cluster: settings |
+//! | `etcd`, `zookeeper` | members of such a cluster: settings |
 //! | [`shim`] | clocks and syncs of processes, by a preloaded library |
 //! | [`probe`] | PING and INFO, the proof of readiness |
 //! | [`tools`] | programs and ports of this machine |
@@ -37,6 +37,7 @@ pub mod shim;
 mod tools;
 pub mod toxic;
 pub mod toxiproxy;
+mod zookeeper;
 
 pub use error::ClusterError;
 pub use sentinel::SERVICE;
@@ -150,6 +151,19 @@ pub enum Speaks {
     Resp,
     /// etcd's v3 API.
     Etcd,
+    /// ZooKeeper's protocol.
+    ZooKeeper,
+}
+
+impl Speaks {
+    /// What the servers of a topology speak.
+    fn of(topology: Topology) -> Self {
+        match topology {
+            Topology::Single | Topology::Independent | Topology::Sentinel => Self::Resp,
+            Topology::Etcd => Self::Etcd,
+            Topology::ZooKeeper => Self::ZooKeeper,
+        }
+    }
 }
 
 /// A network namespace of a node's own.
@@ -190,14 +204,13 @@ impl Cluster {
     pub async fn start(spec: Spec, reaper: &Reaper) -> Result<Self, ClusterError> {
         let nodes = match spec.plan.topology {
             Topology::Single => 1,
-            Topology::Independent | Topology::Etcd => spec.plan.nodes.max(1) as usize,
+            Topology::Independent | Topology::Etcd | Topology::ZooKeeper => {
+                spec.plan.nodes.max(1) as usize
+            }
             Topology::Sentinel => spec.plan.nodes.max(2) as usize,
         };
         let layout = Layout::new(&spec.plan, spec.backend, tools::free_port)?;
-        let speaks = match spec.plan.topology {
-            Topology::Etcd => Speaks::Etcd,
-            Topology::Single | Topology::Independent | Topology::Sentinel => Speaks::Resp,
-        };
+        let speaks = Speaks::of(spec.plan.topology);
         let count = if spec.plan.shim { nodes } else { 0 };
         let shims: Vec<Shim> = (0..count)
             .map(|n| Shim::create(&shim::folder(&spec.dir, &format!("n{}", n + 1))))
@@ -324,6 +337,16 @@ impl Cluster {
         format!("{client}>{}", self.node_name(node))
     }
 
+    /// Names of all proxies of a link: a server of ZooKeeper is reached by another at two ports.
+    pub fn proxies(&self, from: &str, server: usize) -> Vec<String> {
+        let name = self.proxy_name(from, server);
+        let inner = (0..self.server_count()).any(|s| self.node_name(s) == from);
+        if self.speaks == Speaks::ZooKeeper && inner {
+            return vec![name.clone(), name + layout::QUORUM];
+        }
+        vec![name]
+    }
+
     /// A handle to Toxiproxy.
     pub fn toxiproxy(&self) -> Toxiproxy {
         self.toxiproxy.clone()
@@ -408,7 +431,8 @@ impl Cluster {
         }
     }
 
-    /// Start a killed node again. Returns once it answers PING directly (a member of etcd: once it listens to others). Toxiproxy finds it at the same upstream.
+    /// Start a killed node again. Returns once it answers PING directly (a member of a cluster: once it listens). Toxiproxy finds
+    /// it at the same upstream.
     ///
     /// # Errors
     /// [`ClusterError::State`] when it does not die, [`ClusterError::DataLeft`] when its data could not be dropped,

@@ -29,18 +29,21 @@ impl Toxics {
         direction: Direction,
     ) -> Result<(), String> {
         for link in &self.links {
-            let proxy = world.cluster.proxy_name(&link.client, link.node);
-            for upstream in streams(direction) {
+            let proxies = world.cluster.proxies(&link.client, link.node);
+            let each = proxies
+                .iter()
+                .flat_map(|p| streams(direction).iter().map(move |s| (p, *s)));
+            for (proxy, upstream) in each {
                 let name = format!("fencepost-{}", world.fresh());
                 let toxic = Toxic {
                     name: name.clone(),
                     kind: *kind,
-                    upstream: *upstream,
+                    upstream,
                 };
                 world
                     .cluster
                     .toxiproxy()
-                    .add(&proxy, toxic)
+                    .add(proxy, toxic)
                     .await
                     .map_err(|e| e.to_string())?;
                 self.added.push((proxy.clone(), name));

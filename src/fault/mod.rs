@@ -38,6 +38,7 @@ mod pipe;
 mod probe;
 mod replication;
 mod resource_delay;
+mod session_expiry;
 mod slicer;
 mod slow_close;
 mod slow_work;
@@ -55,6 +56,7 @@ use crate::cluster::{Cluster, ClusterError};
 use crate::plan::{FaultKind, FaultPlan, Plan};
 use crate::run::board::Hold;
 use async_trait::async_trait;
+use session_expiry::SessionExpiry;
 
 /// Evidence, or why there is none.
 pub type Proof = Result<String, String>;
@@ -163,6 +165,7 @@ async fn resolve(
         FaultKind::LeaderChange => Box::new(leader_change::LeaderChange::new(
             members::leader(world).await?,
         )),
+        FaultKind::SessionExpiry => Box::new(SessionExpiry::new(plan, hold, world)?),
         FaultKind::ResourceDelay => Box::new(resource_delay::ResourceDelay::new(
             plan,
             target::client(plan, hold, world)?,

@@ -112,6 +112,7 @@ fn instant(kind: FaultKind) -> bool {
         FaultKind::NodePause
         | FaultKind::Failover
         | FaultKind::LeaderChange
+        | FaultKind::SessionExpiry
         | FaultKind::NodeKill
         | FaultKind::NodeRestart
         | FaultKind::Partition

@@ -82,10 +82,10 @@ impl Fault for NodePause {
     }
 }
 
-/// Where there are replicas, a node that comes back may find another primary in its place; where there are members of
-/// etcd, another leader.
+/// Where there are replicas, a node that comes back may find another primary in its place; where there are members of a
+/// cluster, another leader.
 pub(super) async fn one_primary(world: &World, proof: String, after: Duration) -> Proof {
-    if world.cluster.speaks() == Speaks::Etcd {
+    if world.cluster.speaks() != Speaks::Resp {
         let settled = members::settle(world).await?;
         return Ok(format!("{proof}; {settled}"));
     }
@@ -96,16 +96,16 @@ pub(super) async fn one_primary(world: &World, proof: String, after: Duration) -
     Ok(format!("{proof}; {settled}"))
 }
 
-/// Waits until each node answers on a direct connection.
+/// Waits until each node answers on a direct connection, as one that serves clients.
 pub(super) async fn answers_directly(world: &World, nodes: &[usize]) -> Proof {
     let patience = match world.cluster.speaks() {
         Speaks::Resp => probe::PATIENCE,
         // It serves no client before it has joined the others, which may have to elect a leader first.
-        Speaks::Etcd => Duration::from_secs(20),
+        Speaks::Etcd | Speaks::ZooKeeper => Duration::from_secs(20),
     };
     let mut proofs = Vec::new();
     for node in nodes {
-        let ask = || async { probe::ping(world, world.cluster.direct(*node), probe::ANSWER).await };
+        let ask = || async { probe::serves(world, world.cluster.direct(*node)).await };
         let took = probe::retry_for(patience, ask).await?;
         proofs.push(format!(
             "{} answers in {:.1} ms",

@@ -14,6 +14,8 @@ pub(super) struct NodeRestart {
     down: Duration,
     demote_after: Duration,
     before: Vec<String>,
+    /// The canary of this restart: an earlier one's may be there still.
+    canary: String,
 }
 
 impl NodeRestart {
@@ -24,6 +26,7 @@ impl NodeRestart {
             down: plan.down.unwrap_or_default(),
             demote_after: plan.demote_after.unwrap_or_default(),
             before: Vec::new(),
+            canary: String::new(),
         }
     }
 }
@@ -35,10 +38,11 @@ impl Fault for NodeRestart {
     }
 
     async fn prepare(&mut self, world: &World) -> Result<(), String> {
+        self.canary = format!("{CANARY}:{}", world.fresh());
         for node in &self.nodes {
             self.before.push(probe::run_id(world, *node).await?);
             let direct = world.cluster.direct(*node);
-            probe::set(world, direct, CANARY, Duration::from_secs(60)).await?;
+            probe::set(world, direct, &self.canary, Duration::from_secs(60)).await?;
         }
         Ok(())
     }
@@ -72,7 +76,7 @@ impl Fault for NodeRestart {
             if now == *before {
                 return Err(format!("{name} still has the run id {before}"));
             }
-            let empty = !probe::exists(world, *node, CANARY).await?;
+            let empty = !probe::exists(world, *node, &self.canary).await?;
             if self.data == RestartData::Drop && !empty {
                 return Err(format!("{name} was restarted but kept its data"));
             }

@@ -32,8 +32,8 @@ impl Partition {
     }
 
     async fn switch(&self, world: &World, on: bool) -> Result<(), String> {
-        for link in &self.toxics.links {
-            let proxy = world.cluster.proxy_name(&link.client, link.node);
+        let links = self.toxics.links.iter();
+        for proxy in links.flat_map(|l| world.cluster.proxies(&l.client, l.node)) {
             world
                 .cluster
                 .toxiproxy()

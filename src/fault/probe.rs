@@ -5,6 +5,7 @@ use super::target::Link;
 use super::{World, members};
 use crate::cluster::{Phase, Speaks};
 use crate::etcd::Member;
+use crate::zookeeper::{self, Conn};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -46,7 +47,8 @@ pub(super) async fn command(
     }
 }
 
-/// The smallest request that a server answers by itself: PING; of etcd its version, on either of its ports.
+/// The smallest request that a server answers by itself: PING; of etcd its version, on either of its ports; of ZooKeeper
+/// `ruok`.
 pub(super) async fn ping(
     world: &World,
     addr: SocketAddr,
@@ -60,10 +62,40 @@ pub(super) async fn ping(
                 .await
                 .map(|(_, took)| took)
         }
+        Speaks::ZooKeeper => {
+            let asked = zookeeper::command(addr, deadline, "ruok");
+            members::timed(deadline, asked).await.map(|(_, took)| took)
+        }
     }
 }
 
-/// Writes a key that nobody else uses; a Redis forgets it by itself.
+/// As [`ping`], of a server that serves clients: one of ZooKeeper has words for others before.
+pub(super) async fn serves(world: &World, addr: SocketAddr) -> Result<Duration, String> {
+    if world.cluster.speaks() != Speaks::ZooKeeper {
+        return ping(world, addr, ANSWER).await;
+    }
+    let status = zookeeper::status(addr, ANSWER);
+    let (status, took) = members::timed(ANSWER, status).await?;
+    status
+        .map(|_| took)
+        .ok_or_else(|| "it has no leader".to_owned())
+}
+
+/// As [`ping`], through a link.
+pub(super) async fn ping_link(
+    world: &World,
+    link: &Link,
+    addr: SocketAddr,
+) -> Result<Duration, String> {
+    if world.cluster.speaks() == Speaks::ZooKeeper && !link.of_client() {
+        // Where the others reach it, it takes votes, and hangs up on a stranger.
+        let knock = zookeeper::knock(addr, ANSWER);
+        return members::timed(ANSWER, knock).await.map(|((), took)| took);
+    }
+    ping(world, addr, ANSWER).await
+}
+
+/// Writes a key that nobody else uses; a Redis and ZooKeeper forget it by themselves.
 pub(super) async fn set(
     world: &World,
     addr: SocketAddr,
@@ -79,10 +111,15 @@ pub(super) async fn set(
             let put = async |m: &Member| m.put(key, "1").await;
             members::ask(addr, ANSWER, put).await.map(|((), took)| took)
         }
+        Speaks::ZooKeeper => {
+            let (path, now) = (mark(key), Instant::now());
+            let made = zookeeper::leave_mark(addr, &path, life);
+            members::timed(ANSWER, made).await.map(|_| now.elapsed())
+        }
     }
 }
 
-/// Whether a server has a key, asked directly; of etcd what this very member has.
+/// Whether a server has a key, asked directly; of a member of a cluster what this very one has.
 pub(super) async fn exists(world: &World, node: usize, key: &str) -> Result<bool, String> {
     let addr = world.cluster.direct(node);
     match world.cluster.speaks() {
@@ -98,6 +135,15 @@ pub(super) async fn exists(world: &World, node: usize, key: &str) -> Result<bool
             let read = async |m: &Member| m.read(key, true).await;
             let (entry, _) = members::ask(addr, ANSWER, read).await?;
             Ok(entry.is_some())
+        }
+        Speaks::ZooKeeper => {
+            let read = async {
+                let mut conn = Conn::open(addr, ANSWER, ANSWER).await?;
+                let there = conn.exists(&mark(key)).await?;
+                conn.close().await?;
+                Ok::<_, zookeeper::ZkError>(there.is_some())
+            };
+            members::timed(ANSWER, read).await.map(|(there, _)| there)
         }
     }
 }
@@ -119,13 +165,13 @@ pub(super) fn address(world: &World, link: &Link) -> Result<SocketAddr, String> 
 }
 
 /// Writes a key of its own through a link and asks the node directly whether it arrived. A Sentinel, which takes no SET,
-/// and a member of etcd as the others reach it, is sent a PING, and whether that arrived is not known.
+/// and a member of a cluster as the others reach it, is sent a PING, and whether that arrived is not known.
 pub(super) async fn through(world: &World, link: &Link) -> Result<Through, String> {
     let key = format!("fencepost:probe:{}:{}", world.plan.seed, world.fresh());
     let addr = address(world, link)?;
-    let inner = world.cluster.speaks() == Speaks::Etcd && !link.of_client();
+    let inner = world.cluster.speaks() != Speaks::Resp && !link.of_client();
     if link.node >= world.cluster.node_count() || inner {
-        let reply = ping(world, addr, ANSWER).await;
+        let reply = ping_link(world, link, addr).await;
         return Ok(Through {
             reply,
             arrived: false,
@@ -148,7 +194,7 @@ pub(super) async fn all_answer(world: &World, links: &[Link]) -> super::Proof {
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        let took = retry(|| async { ping(world, addr, ANSWER).await }).await?;
+        let took = retry(|| async { ping_link(world, link, addr).await }).await?;
         proofs.push(format!(
             "{} answers in {:.1} ms",
             name(world, link),
@@ -158,12 +204,28 @@ pub(super) async fn all_answer(world: &World, links: &[Link]) -> super::Proof {
     Ok(summary(&proofs))
 }
 
-/// The run id of a node, asked directly; of a member of etcd the time at which its process began.
+/// The node that a probe leaves in ZooKeeper.
+fn mark(key: &str) -> String {
+    format!("/{}", key.replace('/', "|"))
+}
+
+/// The run id of a node, asked directly; of a member of etcd the time at which its process began; of a server of ZooKeeper
+/// the folder in which it works, another one after each start.
 pub(super) async fn run_id(world: &World, node: usize) -> Result<String, String> {
-    if world.cluster.speaks() == Speaks::Etcd {
-        let began = async |m: &Member| m.began().await;
-        let at = world.cluster.direct(node);
-        return members::ask(at, ANSWER, began).await.map(|(id, _)| id);
+    let at = world.cluster.direct(node);
+    match world.cluster.speaks() {
+        Speaks::Etcd => {
+            let began = async |m: &Member| m.began().await;
+            return members::ask(at, ANSWER, began).await.map(|(id, _)| id);
+        }
+        Speaks::ZooKeeper => {
+            let said = zookeeper::command(at, ANSWER, "envi");
+            let (said, _) = members::timed(ANSWER, said).await?;
+            let folder = said.lines().find_map(|l| l.strip_prefix("user.dir="));
+            let folder = folder.map(|f| f.trim().to_owned());
+            return folder.ok_or_else(|| "`envi` names no folder".to_owned());
+        }
+        Speaks::Resp => {}
     }
     let (answer, _) = command(world.cluster.direct(node), "INFO server", ANSWER).await?;
     answer

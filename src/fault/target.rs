@@ -126,7 +126,7 @@ async fn servers(word: &str, world: &World) -> Result<Vec<usize>, String> {
 async fn primary(world: &World) -> Result<usize, String> {
     match world.cluster.speaks() {
         Speaks::Resp => replication::primary(world).await,
-        Speaks::Etcd => members::leader(world).await,
+        Speaks::Etcd | Speaks::ZooKeeper => members::leader(world).await,
     }
 }
 
@@ -134,7 +134,7 @@ async fn primary(world: &World) -> Result<usize, String> {
 async fn replicas(world: &World) -> Result<Vec<usize>, String> {
     match world.cluster.speaks() {
         Speaks::Resp => replication::replicas(world).await,
-        Speaks::Etcd => members::followers(world).await,
+        Speaks::Etcd | Speaks::ZooKeeper => members::followers(world).await,
     }
 }
 

@@ -136,6 +136,24 @@ pub const LOCKS: &[LockInfo] = &[
         unsafe_on_purpose: false,
     },
     LockInfo {
+        name: "zookeeper",
+        about: "An ephemeral sequential node on a ZooKeeper ensemble, in a session of its own: whoever's node has the lowest \
+                number holds the lock; another gives its try up and ends its session, and the node with it. The session's \
+                timeout is the lease: the validity is lease - elapsed - (1 % + 2 ms). Extended by going on with the session \
+                over a new connection, which the leader itself counts anew, and a write that a quorum confirms; released by \
+                ending the session. A server that does not answer is passed over.",
+        holds_against: "The loss, hang or partition of a minority of the servers, the leader among them; restarts that keep \
+                        their data; a release that comes late, for a session is only ever its own; a creation that is still \
+                        on its way when it is given up, for its session is over then.",
+        broken_by: "Somebody else who ends the session: its password follows from its id. A holder that goes on past its \
+                    lease, as every lease lock (`overrun`); the option `fencing` gives out the node's czxid, the transaction \
+                    that created it, which grows with every grant, so that the resource can refuse the late one. Without a \
+                    majority of the servers nobody gets in.",
+        no_fencing: None,
+        nodes: "a ZooKeeper ensemble, best of 3 or 5 servers",
+        unsafe_on_purpose: false,
+    },
+    LockInfo {
         name: "perfect",
         about: "Control: the driver itself grants, to one worker at a time, until the release or until it saw the \
                 client die; the client only works.",

@@ -11,7 +11,7 @@
 //! | `set_nx_no_ttl`, `set_nx_del`, `set_nx_get_del` | wrong on purpose, one mistake each |
 //! | `set_nx_lua` | right for one server |
 //! | `redlock` | N servers, a quorum |
-//! | `etcd` | a consensus service |
+//! | `leased` (as `etcd`, as `zookeeper`) | a consensus service |
 //! | `wall` | the two above, with claims by the time of day |
 //! | `single` | what the locks on one server share |
 //! | `script` | the Lua scripts |
@@ -22,7 +22,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 mod about;
-mod etcd;
+mod leased;
 mod none;
 mod perfect;
 mod redlock;
@@ -112,26 +112,26 @@ pub enum Cmd<'a> {
     },
     /// A script, executed atomically.
     Run(Script<'a>),
-    /// A request to a member of an etcd cluster.
+    /// A request to a member of an etcd cluster, or of a ZooKeeper ensemble.
     Kv(Kv<'a>),
 }
 
-/// The requests of locks to etcd. Each may be sent again, to another member too, without another effect.
+/// The requests of locks to etcd and ZooKeeper. Each may be sent again, to another member too, without another effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kv<'a> {
-    /// The key's value, as a quorum has it: [`Reply::Text`] or [`Reply::Nil`].
+    /// Whose the key is, by what a quorum or (on ZooKeeper) the member has: [`Reply::Text`] or [`Reply::Nil`].
     Read {
         /// Lock key.
         key: &'a str,
     },
-    /// Grant a lease under an id of the caller's: [`Reply::Int`], the seconds granted.
+    /// Grant a lease under an id of the caller's: [`Reply::Int`], the milliseconds granted.
     Grant {
         /// Its id.
         lease: i64,
-        /// How long, whole seconds.
+        /// How long; on etcd whole seconds.
         ttl: Duration,
     },
-    /// Create the key under a lease, if it is not there: [`Reply::Int`], its create revision, also where it is there
+    /// Create the key under a lease, if nobody has it: [`Reply::Int`], the revision of its creation, also where it is there
     /// with this very value; [`Reply::Nil`] where another's is.
     Create {
         /// Lock key.
@@ -141,7 +141,7 @@ pub enum Kv<'a> {
         /// The lease's id.
         lease: i64,
     },
-    /// Let the lease run anew, confirmed by a quorum: [`Reply::Int`], the seconds from now, or [`Reply::Nil`] when there is
+    /// Let the lease run anew, confirmed by a quorum: [`Reply::Int`], the milliseconds from now, or [`Reply::Nil`] when there is
     /// none.
     KeepAlive {
         /// The lease's id.
@@ -339,7 +339,7 @@ pub fn build<E: Env + 'static>(
             inner: Box::new(redlock::Redlock(settings)),
             settings,
         }),
-        "etcd" => Box::new(etcd::Etcd::new(settings)),
+        "etcd" | "zookeeper" => Box::new(leased::Leased::new(settings)),
         "perfect" => Box::new(perfect::Perfect(settings)),
         other => return Err(BuildError::NoSuchLock(other.to_owned())),
     })

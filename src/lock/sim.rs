@@ -233,13 +233,13 @@ impl Table {
         match cmd {
             OwnedCmd::Grant { lease, ttl } => {
                 self.leases.entry(lease).or_insert((ttl, now + ttl, None));
-                Reply::Int(ttl.as_secs() as i64)
+                Reply::Int(ttl.as_millis() as i64)
             }
             OwnedCmd::Create { key, owner, lease } => self.create(key, owner, lease),
             OwnedCmd::Read { key } => self.run(OwnedCmd::Get { key }, now),
             OwnedCmd::KeepAlive { lease } => self.leases.get_mut(&lease).map_or(Reply::Nil, |l| {
                 l.1 = now + l.0;
-                Reply::Int(l.0.as_secs() as i64)
+                Reply::Int(l.0.as_millis() as i64)
             }),
             OwnedCmd::Revoke { lease } => self.revoke(lease),
             OwnedCmd::Set {

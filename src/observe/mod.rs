@@ -29,12 +29,14 @@
 //!   question that was answered otherwise as `not_before`. A replica removes what its primary removed, so a `del` is
 //!   one only where the node said that it was primary before and after; elsewhere it is `removed`, which tells
 //!   nothing of whose command it was.
-//! * The members of an etcd cluster are followed as one node, by revisions: see `revisions`.
+//! * The members of an etcd cluster are followed as one node, by revisions: see `revisions`; those of a ZooKeeper ensemble
+//!   by watches on all of them: see `queues`.
 //! * A server that is stopped (SIGSTOP) loses nothing: its events come when it goes on.
 mod conn;
 mod frame;
 mod held;
 mod hiccup;
+mod queues;
 mod revisions;
 mod view;
 mod watch;
@@ -81,10 +83,19 @@ pub trait Nodes {
     fn roles(&self) -> bool {
         false
     }
-    /// The lease of locks, where the nodes are members of an etcd cluster.
-    fn etcd(&self) -> Option<Duration> {
+    /// Where the nodes are members that answer as one: of what, and the lease of locks.
+    fn members(&self) -> Option<(Members, Duration)> {
         None
     }
+}
+
+/// What nodes are members of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Members {
+    /// An etcd cluster.
+    Etcd,
+    /// A ZooKeeper ensemble.
+    ZooKeeper,
 }
 
 /// Why observing could not begin.
@@ -102,15 +113,23 @@ pub enum ObserveError {
     /// No quorum of etcd's members answered within [`START_DEADLINE`].
     #[error("cannot observe the cluster")]
     Cluster(#[from] crate::etcd::EtcdError),
+    /// No quorum of ZooKeeper's servers could be watched within [`START_DEADLINE`].
+    #[error("cannot observe the ensemble")]
+    Ensemble(#[from] crate::zookeeper::ZkError),
 }
 
 /// The observer of all nodes. Lives in a `LocalSet`; ends with [`Observer::stop`] or when dropped.
 pub struct Observer {
     watchers: Vec<Watcher>,
-    /// In the place of watchers, where the nodes are members of an etcd cluster.
-    follower: Option<revisions::Follower>,
+    /// In the place of watchers, where the nodes are members that answer as one.
+    follower: Option<Follower>,
     clock: Clock,
     sink: Rc<dyn Sink>,
+}
+
+enum Follower {
+    Revisions(revisions::Follower),
+    Queues(queues::Follower),
 }
 
 struct Watcher {
@@ -136,16 +155,25 @@ impl Observer {
         clock: Clock,
         sink: Rc<dyn Sink>,
     ) -> Result<Self, ObserveError> {
-        if let Some(lease) = nodes.etcd() {
+        if let Some((members, lease)) = nodes.members() {
             let addresses = move || -> Vec<SocketAddr> {
                 (0..nodes.count()).map(|n| nodes.direct(n)).collect()
             };
-            let members: revisions::Addresses = Rc::new(addresses);
+            let all: revisions::Addresses = Rc::new(addresses);
             let out = (clock, sink.clone());
-            let start = revisions::Follower::start(members, prefix, lease, out, START_DEADLINE);
+            let follower = match members {
+                Members::Etcd => {
+                    let start = revisions::Follower::start(all, prefix, lease, out, START_DEADLINE);
+                    Follower::Revisions(start.await?)
+                }
+                Members::ZooKeeper => {
+                    let start = queues::Follower::start(all, prefix, lease, out, START_DEADLINE);
+                    Follower::Queues(start.await?)
+                }
+            };
             return Ok(Self {
                 watchers: Vec::new(),
-                follower: Some(start.await?),
+                follower: Some(follower),
                 clock,
                 sink,
             });
@@ -182,8 +210,10 @@ impl Observer {
     /// within [`SAMPLE_DEADLINE`] gives a `down` with the reason.
     pub async fn sample(&self) {
         join_all(self.watchers.iter().map(|w| self.sample_node(w))).await;
-        if let Some(follower) = &self.follower {
-            follower.sample().await;
+        match &self.follower {
+            Some(Follower::Revisions(follower)) => follower.sample().await,
+            Some(Follower::Queues(follower)) => follower.sample().await,
+            None => {}
         }
     }
 

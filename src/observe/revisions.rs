@@ -284,7 +284,7 @@ impl Shared {
 }
 
 /// Whether a lease that began when its key was written, or before, may be over `now`.
-fn over(written: u64, now: u64, lease: Duration) -> bool {
+pub(super) fn over(written: u64, now: u64, lease: Duration) -> bool {
     let lease = u64::try_from(lease.as_nanos()).unwrap_or(u64::MAX);
     now.saturating_sub(written) >= lease / 4 * 3
 }

@@ -3,11 +3,11 @@
 //! Owns kinds, their keys and targets, and that each names something that is there; times and triggers are in
 //! `moment`. Must not know how a fault is injected. Gives [`FaultPlan`]s to `file`.
 use super::each;
-use super::etcd;
 use super::kinds::{COMMON_KEYS, KindInfo, form, kinds};
 use super::measures;
 use super::names::nearest;
 use super::read::{Names, Section, unknown_keys, unknown_name, wrong_type};
+use super::replicated;
 use super::tree::{At, Entry, Node, Table, Texts, Value};
 use super::{
     ClusterPlan, Direction, FaultKind, FaultPlan, PartitionMode, Persistence, RestartData, Target,
@@ -266,14 +266,22 @@ impl One<'_> {
             return None;
         }
         let topology = self.world.cluster.topology;
-        if topology == Topology::Etcd {
-            if !etcd::fault(texts, (&self.kind_at(), &at), row, &target) {
+        let home = match row.kind {
+            FaultKind::LeaderChange => Some(("a leader", Topology::Etcd)),
+            FaultKind::SessionExpiry => Some(("a session", Topology::ZooKeeper)),
+            _ => None,
+        };
+        if topology.is_replicated() {
+            let at = (&self.kind_at(), &at);
+            if !replicated::fault(texts, at, row, &target, topology) {
                 return None;
             }
-        } else if row.kind == FaultKind::LeaderChange {
-            let message = "`leader-change` without a leader";
-            let help = "a leader needs cluster = { topology = \"etcd\" }".to_owned();
-            texts.problem(&self.kind_at(), message, "for topology `etcd` only", help);
+        } else if let Some((what, home)) = home {
+            let home = home.name();
+            let message = format!("`{}` without {what}", row.name);
+            let help = format!("{what} needs cluster = {{ topology = \"{home}\" }}");
+            let label = format!("for topology `{home}` only");
+            texts.problem(&self.kind_at(), message, label, help);
             return None;
         } else if sentinel_only(row, &target) && topology != Topology::Sentinel {
             let message = format!("`{text}` for `{}` without replicas", row.name);
@@ -459,9 +467,7 @@ impl One<'_> {
             texts.problem(&s.at("for"), "`for` is too long", label, None);
         }
         self.check_shim(texts, plan);
-        if self.world.cluster.topology == Topology::Etcd {
-            etcd::restart(texts, s, plan.data);
-        }
+        replicated::members(texts, s, plan, self.world.cluster.topology);
         if plan.demote_after.is_some() && self.world.cluster.topology != Topology::Sentinel {
             let label = "for topology `sentinel` only";
             let message = "`demote_after` without replicas";

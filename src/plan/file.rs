@@ -4,14 +4,14 @@
 //! replace the file's, key by key; its faults come after the file's, and one with the id of a file's fault takes that
 //! fault's place; `--set` comes last. `cli` hands the plans to `run`.
 use super::error::PlanError;
-use super::etcd;
 use super::fault::{self, World, id_of};
 use super::kinds::clocks::shims_servers;
 use super::read::{Names, Section, keys_of, unknown_keys, unknown_name, wrong_type};
+use super::replicated;
 use super::sections::{cluster, expect, load_plan, lock, resource};
 use super::step;
 use super::tree::{self, At, Entry, Node, Table, Texts, Value};
-use super::{LoadPlan, LockPlan, Plan, Topology};
+use super::{LoadPlan, LockPlan, Plan};
 use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
@@ -378,8 +378,8 @@ fn one(
     let steps = step::read(texts, steps, &world, &ids, load.workers, ttl);
     cluster.shim = faults.iter().any(|f| shims_servers(f.kind));
     let tap = top.bool(texts, "tap").unwrap_or(false);
-    if tap && cluster.topology == Topology::Etcd {
-        etcd::tap(texts, &top.at("tap"));
+    if tap {
+        replicated::tap(texts, &top.at("tap"), cluster.topology);
     }
     Some(Plan {
         name,

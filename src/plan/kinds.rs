@@ -62,42 +62,6 @@ pub const COMMON_KEYS: &[&str] = &[
 /// Keys that say when a fault is injected: exactly one of them.
 pub const WHEN_KEYS: &[&str] = &["at", "every", "on", "after"];
 
-/// Whether a kind can hit servers that speak no RESP, as etcd's do.
-///
-/// # Errors
-/// Why not.
-pub fn on_etcd(kind: FaultKind) -> Result<(), &'static str> {
-    use FaultKind::{
-        Bandwidth, ClientClock, ClientKill, ClientPause, ClientRestart, Failover, Latency,
-        LeaderChange, LimitData, Message, NodeClock, NodeDelete, NodeDropClients, NodeEvict,
-        NodeFlush, NodeFull, NodeKill, NodePause, NodePowerLoss, NodeReadonly, NodeRestart,
-        NodeScriptFlush, NodeSlow, PacketLoss, Partition, QuorumThin, ResourceDelay, Slicer,
-        SlowClose, SlowWork, Swizzle,
-    };
-    match kind {
-        ClientPause | ClientKill | ClientRestart | SlowWork | NodePause | NodeKill
-        | NodeRestart | Partition | Latency | ResourceDelay | LeaderChange | ClientClock => Ok(()),
-        NodeClock => Err(
-            "etcd is a Go program, which reads the clock without the C library, so no \
-                          preload shim reaches it; its leases run on the monotonic clock",
-        ),
-        NodePowerLoss => Err(
-            "etcd answers once its log is synced, and the preload shim, which notes what \
-                              was, does not reach a Go program",
-        ),
-        Failover => Err("there are no Sentinels; `leader-change` makes another member the leader"),
-        QuorumThin => {
-            Err("etcd's members agree among themselves: its clients need one of them, no quorum")
-        }
-        NodeDropClients | NodeScriptFlush | NodeFlush | NodeDelete | NodeEvict | NodeFull
-        | NodeSlow | NodeReadonly => Err("it is made of commands that etcd does not know"),
-        Bandwidth | SlowClose | Slicer | LimitData | Swizzle | PacketLoss => {
-            Err("its proof speaks RESP, which etcd does not")
-        }
-        Message => Err("messages are read in RESP, which etcd does not speak"),
-    }
-}
-
 const CLIENTS: &[&str] = &["holder", "waiter", "client:c1"];
 const NODES: &[&str] = &["node:1", "nodes", "quorum-edge", "primary", "replica:1"];
 /// Nodes, and the Sentinels beside them.
@@ -314,6 +278,7 @@ const KINDS: &[KindInfo] = &[
         attestation: "ROLE of another node says master, then that of one node only, and the Sentinels name it",
     },
     commands::LEADER_CHANGE,
+    commands::SESSION_EXPIRY,
     commands::NODE_DROP_CLIENTS,
     commands::NODE_SCRIPT_FLUSH,
     commands::NODE_FLUSH,

@@ -10,7 +10,6 @@
 pub mod duration;
 pub mod each;
 mod error;
-mod etcd;
 mod fault;
 mod file;
 pub mod kinds;
@@ -19,6 +18,7 @@ pub mod message;
 mod moment;
 pub mod names;
 mod read;
+mod replicated;
 mod schema;
 mod sections;
 pub mod step;
@@ -110,6 +110,30 @@ pub enum Topology {
     Sentinel,
     /// Members of an etcd cluster, one of which is the leader.
     Etcd,
+    /// Servers of a ZooKeeper ensemble, one of which is the leader.
+    #[serde(rename = "zookeeper")]
+    ZooKeeper,
+}
+
+impl Topology {
+    /// As a workload file names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Single => "single",
+            Self::Independent => "independent",
+            Self::Sentinel => "sentinel",
+            Self::Etcd => "etcd",
+            Self::ZooKeeper => "zookeeper",
+        }
+    }
+
+    /// Its nodes are members that agree by consensus, and answer as one.
+    pub fn is_replicated(self) -> bool {
+        match self {
+            Self::Single | Self::Independent | Self::Sentinel => false,
+            Self::Etcd | Self::ZooKeeper => true,
+        }
+    }
 }
 
 /// What survives a restart.
@@ -327,6 +351,8 @@ pub enum FaultKind {
     Failover,
     /// Another member of an etcd cluster becomes the leader although the leader is well.
     LeaderChange,
+    /// The session that carries a lock is ended by somebody else.
+    SessionExpiry,
     /// A server closes its clients' connections.
     NodeDropClients,
     /// A server forgets loaded scripts.
@@ -383,7 +409,7 @@ pub enum Target {
     Node(u32),
     /// All nodes.
     Nodes,
-    /// The node that the Sentinels name as the primary; the leader of an etcd cluster.
+    /// The node that the Sentinels name as the primary; the leader of etcd's or ZooKeeper's members.
     Primary,
     /// A replica by number from 1, in the order of the nodes.
     Replica(u32),

@@ -3,6 +3,8 @@
 //! Owns the lists as the parser needs them; a test holds them equal to the registries of `lock` and of the checker.
 //! Must not know what a lock or a check does.
 
+use super::Topology;
+
 /// What the parser must know of a built-in lock.
 #[derive(Debug, Clone, Copy)]
 pub struct LockRules {
@@ -23,8 +25,8 @@ pub enum Place {
     OneNode,
     /// It needs several independent servers.
     Quorum,
-    /// It talks to the members of an etcd cluster.
-    Etcd,
+    /// It talks to members that agree by consensus, of this topology.
+    Replicated(Topology),
     /// It talks to no server.
     Anywhere,
 }
@@ -48,7 +50,13 @@ pub const LOCKS: &[LockRules] = &[
     lock("redlock", Place::Quorum, false, true),
     lock("set-nx-wall", Place::OneNode, true, true),
     lock("redlock-wall", Place::Quorum, false, true),
-    lock("etcd", Place::Etcd, true, true),
+    lock("etcd", Place::Replicated(Topology::Etcd), true, true),
+    lock(
+        "zookeeper",
+        Place::Replicated(Topology::ZooKeeper),
+        true,
+        true,
+    ),
     lock("perfect", Place::Anywhere, false, false),
 ];
 
@@ -67,6 +75,11 @@ pub const TOPOLOGIES: &[(&str, &str)] = &[
     (
         "etcd",
         "a cluster of etcd members that agree by consensus (Raft); a lock on it is a key under a lease (Docker only)",
+    ),
+    (
+        "zookeeper",
+        "an ensemble of ZooKeeper servers that agree by consensus (Zab); a lock on it is an ephemeral sequential node in a \
+         session of its own (Docker only)",
     ),
 ];
 
@@ -139,7 +152,7 @@ mod tests {
         assert_eq!(nearest("redlok", locks()), Some("redlock"));
         assert_eq!(nearest("set_nx_lua", locks()), Some("set-nx-lua"));
         assert_eq!(nearest("SET-NX-DEL", locks()), Some("set-nx-del"));
-        assert_eq!(nearest("zookeeper", locks()), None);
+        assert_eq!(nearest("chubby", locks()), None);
         assert_eq!(nearest("tll", ["ttl", "retry", "timeout"]), Some("ttl"));
     }
 }

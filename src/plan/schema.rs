@@ -77,7 +77,7 @@ fn key(section: &str, key: &str) -> Value {
     let texts = json!({ "type": "array", "items": { "type": "string" } });
     match (section, key) {
         ("cluster", "topology") => {
-            json!({ "enum": ["single", "independent", "sentinel", "etcd"], "default": "single" })
+            json!({ "enum": ["single", "independent", "sentinel", "etcd", "zookeeper"], "default": "single" })
         }
         ("cluster", "nodes") => json!({ "type": "integer", "minimum": 1, "maximum": 15 }),
         ("cluster", "persistence") => {

@@ -1,9 +1,9 @@
 //! The sections of a workload file but for its faults: servers, lock, load, resource, expectations.
 //!
 //! Owns their defaults and the rules between them. Must not know how anything is run. `file` puts them together.
-use super::etcd;
 use super::names::{LOCKS, Place, expectable, lock_rules};
 use super::read::{Names, Section, duration_at, unknown_keys, wrong_type};
+use super::replicated;
 use super::tree::{At, Entry, Node, Texts, Value};
 use super::{
     ClusterPlan, Connection, LoadPlan, LockPlan, Persistence, Reach, ResourcePlan, Topology, Work,
@@ -34,6 +34,7 @@ pub fn cluster(texts: &mut Texts, s: &Section<'_>) -> Option<ClusterPlan> {
         ("independent", Topology::Independent),
         ("sentinel", Topology::Sentinel),
         ("etcd", Topology::Etcd),
+        ("zookeeper", Topology::ZooKeeper),
     ];
     let given = s.entry("topology").is_some();
     let topology = pick(s, texts, "topology", "topology", &topologies);
@@ -51,7 +52,7 @@ pub fn cluster(texts: &mut Texts, s: &Section<'_>) -> Option<ClusterPlan> {
     ];
     let reach = pick(s, texts, "reach", "way to reach Toxiproxy", &reaches);
     let nodes = s.integer(texts, "nodes", 1, 15);
-    let default_image = etcd::image(topology);
+    let default_image = replicated::image(topology);
     let image = s.text(texts, "image").unwrap_or(default_image).to_owned();
     let toxiproxy_image = s
         .text(texts, "toxiproxy_image")
@@ -79,10 +80,10 @@ pub fn cluster(texts: &mut Texts, s: &Section<'_>) -> Option<ClusterPlan> {
     }
     let default_nodes = match topology {
         Topology::Single => 1,
-        Topology::Sentinel | Topology::Etcd => 3,
+        Topology::Sentinel | Topology::Etcd | Topology::ZooKeeper => 3,
         Topology::Independent => 5,
     };
-    let persistence = etcd::persistence(texts, s, topology, persistence);
+    let persistence = replicated::persistence(texts, s, topology, persistence);
     let nodes = nodes
         .and_then(|n| u32::try_from(n).ok())
         .unwrap_or(default_nodes);
@@ -212,13 +213,13 @@ pub fn lock(
 
 /// Among several servers one that hangs must cost little of the lease: Redlock's paper asks for "5 to 50 ms" where
 /// the lease is 10 s; on this path (a proxy, shared cores) less than 50 ms would time out healthy servers. With one
-/// server there is nobody else to ask, and an answer later than the lease is worth nothing. A member of etcd asks the
+/// server there is nobody else to ask, and an answer later than the lease is worth nothing. A member of a cluster asks the
 /// others, and a disk, before it answers.
 fn default_node_timeout(topology: Topology, ttl: Duration, timeout: Duration) -> Duration {
     match topology {
         Topology::Single => ttl,
         Topology::Independent | Topology::Sentinel => (ttl / 20).clamp(50 * MS, 200 * MS),
-        Topology::Etcd => (ttl / 4).clamp(200 * MS, 500 * MS),
+        Topology::Etcd | Topology::ZooKeeper => (ttl / 4).clamp(200 * MS, 500 * MS),
     }
     .min(timeout)
 }
@@ -269,7 +270,7 @@ fn check_lock(
     };
     let name = rules.name;
     let topology = cluster.map(|c| c.topology);
-    etcd::lock(texts, s, cluster_s, (rules, plan), cluster);
+    replicated::lock(texts, s, cluster_s, (rules, plan), cluster);
     if rules.place == Place::Quorum && topology == Some(Topology::Sentinel) {
         let message = format!("`{name}` on topology `sentinel`");
         let help = "take topology = \"independent\", or lock.name = \"set-nx-lua\"".to_owned();

@@ -39,7 +39,18 @@ fn replicated(keys: &str) -> String {
 
 /// As [`fault`], on an etcd cluster.
 fn on_etcd(keys: &str) -> String {
-    format!("lock = {{ name = \"etcd\" }}\ncluster = {{ topology = \"etcd\" }}\n[[fault]]\n{keys}")
+    on("etcd", keys)
+}
+
+/// As [`fault`], on a ZooKeeper ensemble.
+fn on_zookeeper(keys: &str) -> String {
+    on("zookeeper", keys)
+}
+
+fn on(system: &str, keys: &str) -> String {
+    format!(
+        "lock = {{ name = \"{system}\" }}\ncluster = {{ topology = \"{system}\" }}\n[[fault]]\n{keys}"
+    )
 }
 
 /// One snapshot a group of mistakes: what was written, then what is told.
@@ -181,6 +192,18 @@ mistakes! {
         on_etcd("kind = \"node-pause\"\ntarget = \"quorum-edge\"\nat = \"1s\"\nfor = \"1s\""),
         on_etcd("kind = \"node-restart\"\ntarget = \"node:1\"\ndata = \"drop\"\nat = \"1s\""),
         fault("kind = \"leader-change\"\ntarget = \"leader\"\nat = \"1s\""),
+    ];
+    zookeeper: [
+        "lock = { name = \"zookeeper\", ttl = \"400ms\", connection = \"worker\" }\ncluster = { topology = \"etcd\" }",
+        "lock = { name = \"zookeeper\", ttl = \"400ms\", connection = \"worker\" }",
+        "lock = { name = \"etcd\" }\ncluster = { topology = \"zookeeper\", persistence = \"none\" }",
+        "tap = true\nlock = { name = \"zookeeper\" }\ncluster = { topology = \"zookeeper\" }",
+        on_zookeeper("kind = \"leader-change\"\ntarget = \"leader\"\nat = \"1s\""),
+        on_zookeeper("kind = \"node-power-loss\"\ntarget = \"leader\"\nat = \"1s\""),
+        on_zookeeper("kind = \"node-restart\"\ntarget = \"node:1\"\ndata = \"drop\"\nat = \"1s\""),
+        on_zookeeper("kind = \"partition\"\ntarget = \"link:primary>servers\"\ndirection = \"replies\"\nat = \"1s\"\nfor = \"1s\""),
+        on_etcd("kind = \"session-expiry\"\ntarget = \"holder\"\nat = \"1s\""),
+        fault("kind = \"session-expiry\"\ntarget = \"holder\"\nat = \"1s\""),
     ];
     triggers: [
         fault("kind = \"node-kill\"\ntarget = \"node:1\"\non = { op = \"acquire\", result = \"ok\", client = \"other\" }"),
@@ -505,12 +528,16 @@ proptest::proptest! {
 
 #[test]
 fn names_are_those_of_the_rooms_that_own_the_things() {
+    use super::Topology;
     use super::names::{CHECKS, CLASSES, LOCKS, Place};
     let rules = LOCKS.iter().map(|l| {
         let nodes = match l.place {
             Place::OneNode => "1",
             Place::Quorum => "1 or more, best odd",
-            Place::Etcd => "an etcd cluster, best of 3 or 5 members",
+            Place::Replicated(Topology::ZooKeeper) => {
+                "a ZooKeeper ensemble, best of 3 or 5 servers"
+            }
+            Place::Replicated(_) => "an etcd cluster, best of 3 or 5 members",
             Place::Anywhere => "any",
         };
         (l.name, nodes, l.tokens)

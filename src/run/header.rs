@@ -10,11 +10,9 @@ use std::time::Duration;
 pub(super) fn header(plan: &Plan, versions: BTreeMap<String, String>) -> Header {
     let name = plan.lock.name.as_deref();
     let lease = !matches!(name, Some("set-nx-no-ttl" | "perfect"));
-    // The members of etcd answer as one: a majority of them has agreed on whatever one says.
-    let nodes = match plan.cluster.topology {
-        Topology::Etcd => 1,
-        Topology::Single | Topology::Independent | Topology::Sentinel => plan.cluster.nodes,
-    };
+    // Members of one cluster answer as one: a majority of them has agreed on whatever one says.
+    let replicated = plan.cluster.topology.is_replicated();
+    let nodes = if replicated { 1 } else { plan.cluster.nodes };
     let millis = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
     Header {
         fencepost: 1,
@@ -29,10 +27,10 @@ pub(super) fn header(plan: &Plan, versions: BTreeMap<String, String>) -> Header 
             // Of a primary and its replicas one has the say; copies are no quorum.
             quorum: match plan.cluster.topology {
                 Topology::Sentinel => 1,
-                Topology::Single | Topology::Independent | Topology::Etcd => nodes / 2 + 1,
+                _ => nodes / 2 + 1,
             },
             members: match plan.cluster.topology {
-                Topology::Etcd => plan.cluster.nodes,
+                Topology::Etcd | Topology::ZooKeeper => plan.cluster.nodes,
                 Topology::Single | Topology::Independent | Topology::Sentinel => 0,
             },
             fence: plan.resource.fence,
@@ -44,7 +42,7 @@ pub(super) fn header(plan: &Plan, versions: BTreeMap<String, String>) -> Header 
             bypass_max: plan.lock.bypass,
             // The control lock `perfect` leaves nothing on the servers to be observed.
             observed: name != Some("perfect"),
-            silent_renewals: plan.cluster.topology == Topology::Etcd,
+            silent_renewals: replicated,
             coverage: true,
             waits: plan
                 .steps

@@ -21,7 +21,7 @@ use crate::client::{ClientSpec, Init};
 use crate::cluster::shim::Shim;
 use crate::cluster::{Cluster, ClusterError, Speaks};
 use crate::fault::{Messages, Nemesis, World};
-use crate::observe::{Hiccups, Nodes, Observer};
+use crate::observe::{Hiccups, Members, Nodes, Observer};
 use crate::plan::{FaultKind, FaultPlan, Plan};
 use crate::reaper::{self, Reaper};
 use crate::record::{Clock, Sink};
@@ -534,7 +534,12 @@ impl Nodes for ClusterNodes {
         self.cluster.has_sentinels()
     }
 
-    fn etcd(&self) -> Option<Duration> {
-        (self.cluster.speaks() == Speaks::Etcd).then_some(self.lease)
+    fn members(&self) -> Option<(Members, Duration)> {
+        let members = match self.cluster.speaks() {
+            Speaks::Resp => return None,
+            Speaks::Etcd => Members::Etcd,
+            Speaks::ZooKeeper => Members::ZooKeeper,
+        };
+        Some((members, self.lease))
     }
 }

@@ -12,12 +12,13 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 /// The default images; without the first two no workload runs as it stands.
-const IMAGES: [&str; 5] = [
+const IMAGES: [&str; 6] = [
     "fencepost/redis:7",
     "fencepost/toxiproxy:2.12",
     "fencepost/redis:8",
     "fencepost/valkey:8",
     "fencepost/etcd:3.4",
+    "fencepost/zookeeper:3.8",
 ];
 const NEEDED: usize = 2;
 /// An engine that lives answers a question in this time.

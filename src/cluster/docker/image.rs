@@ -41,7 +41,7 @@ impl Image {
         })
     }
 
-    /// The program that ends up running: `redis-server`, `valkey-server`, `etcd`, `toxiproxy`.
+    /// The program that ends up running: `redis-server`, `valkey-server`, `etcd`, `zookeeper`, `toxiproxy`.
     pub(super) fn program(&self) -> String {
         let named = [self.entrypoint.last(), self.command.first()];
         let server = named.into_iter().flatten().map(|word| base(word));
@@ -81,7 +81,7 @@ fn base(word: &str) -> String {
 }
 
 fn is_server(base: &str) -> bool {
-    base.ends_with("-server") || matches!(base, "toxiproxy" | "etcd")
+    base.ends_with("-server") || matches!(base, "toxiproxy" | "etcd" | "zookeeper")
 }
 
 #[cfg(test)]
@@ -131,6 +131,13 @@ mod tests {
                 "redis-server",
             ),
             ("fencepost/etcd:3.4", &[], &["etcd"], "etcd", "etcd"),
+            (
+                "fencepost/zookeeper:3.8",
+                &[],
+                &["zookeeper"],
+                "zookeeper",
+                "zookeeper",
+            ),
             (
                 "mine",
                 &["/usr/bin/valkey-server"],

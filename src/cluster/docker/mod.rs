@@ -18,6 +18,7 @@ use super::error::ClusterError;
 use super::layout::Layout;
 use super::{
     Namespace, NodeState, READY, Speaks, Spec, etcd, local, probe, sentinel, server_flags, shim,
+    zookeeper,
 };
 use crate::plan::{Persistence, Reach, RestartData, Topology};
 use crate::reaper::{Reaper, engine};
@@ -145,10 +146,7 @@ impl Docker {
             labels: reaper.labels(),
             published,
             apart: layout.is_some(),
-            speaks: match spec.plan.topology {
-                Topology::Etcd => Speaks::Etcd,
-                Topology::Single | Topology::Independent | Topology::Sentinel => Speaks::Resp,
-            },
+            speaks: Speaks::of(spec.plan.topology),
         };
         let servers = layout.map_or(nodes, Layout::servers);
         let apart: Vec<String> = layout.map_or_else(Vec::new, |l| {
@@ -442,6 +440,9 @@ fn settings(spec: &Spec, layout: Option<&Layout>, node: usize) -> (Vec<String>, 
     match (layout, spec.plan.topology) {
         (Some(layout), Topology::Etcd) => {
             (etcd::flags(layout, node), vec![etcd::CLIENTS, etcd::PEERS])
+        }
+        (Some(layout), Topology::ZooKeeper) => {
+            (zookeeper::flags(layout, node), vec![zookeeper::CLIENTS])
         }
         (layout, _) => {
             let own = layout.map(|l| sentinel::node_flags(&spec.plan, l, node));

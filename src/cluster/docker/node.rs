@@ -3,7 +3,7 @@
 //! Owns its readiness, its signals and its states. Must not know the cluster around it.
 use super::container::{self, Live, Recipe};
 use super::{NOTICE, PORT};
-use crate::cluster::{ClusterError, NodeState, Phase, READY, Speaks, etcd, probe};
+use crate::cluster::{ClusterError, NodeState, Phase, READY, Speaks, etcd, probe, zookeeper};
 use crate::reaper::engine;
 use bollard::Docker as Engine;
 use bollard::errors::Error as EngineError;
@@ -85,7 +85,8 @@ impl Node {
         }
     }
 
-    /// It says PONG; a member of etcd listens to the others, which it does before it serves clients.
+    /// It says PONG; a member of etcd listens to the others, a server of ZooKeeper to clients, which each does before it
+    /// serves these.
     async fn answers(&self, published: bool) -> Result<(), String> {
         const TRY: Duration = Duration::from_millis(500);
         match self.recipe.speaks {
@@ -94,6 +95,7 @@ impl Node {
                 let at = address(&self.live.borrow(), etcd::PEERS, published);
                 etcd::until_listens(at, TRY).await
             }
+            Speaks::ZooKeeper => zookeeper::until_listens(self.address(published), TRY).await,
         }
     }
 

@@ -23,6 +23,8 @@ impl Docker {
     ) -> (String, String) {
         let own = match self.kitchen.speaks {
             Speaks::Etcd => etcd::PEERS,
+            // It listens at the ports that the others know.
+            Speaks::ZooKeeper => port,
             Speaks::Resp if to.starts_with('s') => SENTINEL_PORT,
             Speaks::Resp => PORT,
         };

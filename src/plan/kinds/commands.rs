@@ -19,6 +19,22 @@ pub(super) const LEADER_CHANGE: KindInfo = KindInfo {
     attestation: "members, each asked directly, name another leader than before; at the end all that run name one",
 };
 
+pub(super) const SESSION_EXPIRY: KindInfo = KindInfo {
+    kind: FaultKind::SessionExpiry,
+    name: "session-expiry",
+    about: "the ZooKeeper session that carries the lock is ended although its client lives",
+    effect: "Somebody else connects with the session's id and password, which follows from the id, and closes it: the servers \
+             end it by the same transaction as when its time is over, its nodes go, and the next in the queue may have the lock. \
+             The client is told when it goes on with the session.",
+    targets: &["holder"],
+    allowed: &[],
+    required: &[],
+    quorum_only: false,
+    plain: true,
+    inverse: "none needed: the client opens a new session for its next try",
+    attestation: "the leader lists the session and its node before, and neither after",
+};
+
 pub(super) const NODE_DROP_CLIENTS: KindInfo = KindInfo {
     kind: FaultKind::NodeDropClients,
     name: "node-drop-clients",

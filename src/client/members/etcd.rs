@@ -1,32 +1,32 @@
-//! Locks' requests to the members of an etcd cluster.
+//! What an answer of etcd means to a lock.
 //!
-//! Owns what an answer of etcd means to a lock. Must not know any lock. `env` asks here; requests go to `etcd`.
-use super::env::cut;
+//! Owns nothing else. Must not know any lock. Requests go to `etcd`.
+use crate::client::env::cut;
 use crate::etcd::{EtcdError, Member};
 use crate::lock::{CallError, Cut, Kv, Reply};
 
 /// gRPC's code for what is not there, such as a lease.
 const NOT_FOUND: i64 = 5;
 
-/// Send one request to one member. It is sent once this is polled: a lock asks members one after the other.
-pub(super) async fn ask(member: Option<&Member>, kv: Kv<'_>) -> Result<Reply, CallError> {
-    let Some(member) = member else {
-        return Err(CallError::NotSent(Cut::Refused));
+/// Send one request to one member.
+pub(super) async fn ask(member: &Member, kv: Kv<'_>) -> Result<Reply, CallError> {
+    let millis = |seconds: u64| {
+        let millis = seconds.saturating_mul(1000);
+        Reply::Int(i64::try_from(millis).unwrap_or(i64::MAX))
     };
-    let int = |n: u64| Reply::Int(i64::try_from(n).unwrap_or(i64::MAX));
     let answer = match kv {
         Kv::Read { key } => {
             let entry = member.read(key, false).await;
             entry.map(|e| e.map_or(Reply::Nil, |e| Reply::Text(e.value)))
         }
-        Kv::Grant { lease, ttl } => member.grant(lease, ttl.as_secs()).await.map(int),
+        Kv::Grant { lease, ttl } => member.grant(lease, ttl.as_secs()).await.map(millis),
         Kv::Create { key, owner, lease } => {
             let created = member.create(key, owner, lease).await;
             created.map(|revision| revision.map_or(Reply::Nil, Reply::Int))
         }
         Kv::KeepAlive { lease } => {
             let left = member.keep_alive(lease).await;
-            left.map(|seconds| seconds.map_or(Reply::Nil, int))
+            left.map(|seconds| seconds.map_or(Reply::Nil, millis))
         }
         Kv::Revoke { lease } => {
             let ended = member.revoke(lease).await;

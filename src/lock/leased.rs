@@ -1,13 +1,15 @@
-//! `etcd`: a key under a lease of its own, created if it is not there; released by ending the lease
-//! (<https://etcd.io/docs/v3.4/learning/api/#lease-api>).
+//! `etcd` and `zookeeper`: a key under a lease of its own, created if nobody has it; released by ending the lease
+//! (<https://etcd.io/docs/v3.4/learning/api/#lease-api>). On ZooKeeper the lease is a session, and the key a node in a queue
+//! of such (<https://zookeeper.apache.org/doc/r3.8.0/recipes.html#sc_recipes_Locks>); what a request is there, `client`
+//! knows.
 //!
 //! | rule | here |
 //! |---|---|
 //! | the lease's id is made from the attempt's owner value, so every request may be sent twice | [`lease`] |
 //! | the lease is granted first: it runs from before the key is there | `acquire` |
-//! | create, if the key's create revision is 0; that revision is the token | [`Kv::Create`] |
+//! | create, if nobody has the key; the revision of its creation is the token | [`Kv::Create`] |
 //! | the key goes with its lease, also where its creation is still on its way: that then fails | [`Kv::Revoke`] |
-//! | a member that does not answer costs `node_timeout`, then the next is asked | [`Etcd::ask`] |
+//! | a member that does not answer costs `node_timeout`, then the next is asked | [`Leased::ask`] |
 //!
 //! Must not know when to retry: that, after a random delay, is the caller's.
 use super::{
@@ -18,7 +20,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 /// A key under a lease.
-pub(super) struct Etcd {
+pub(super) struct Leased {
     settings: Settings,
     /// The member that answered last; none was asked yet.
     member: Cell<Option<usize>>,
@@ -37,7 +39,7 @@ pub(super) fn lease(owner: &str) -> i64 {
     ((bits & (i64::MAX as u64)) as i64).max(1)
 }
 
-impl Etcd {
+impl Leased {
     pub(super) fn new(settings: Settings) -> Self {
         Self {
             settings,
@@ -100,7 +102,7 @@ fn harmless(error: CallError) -> LockError {
 }
 
 #[async_trait(?Send)]
-impl<E: Env> Lock<E> for Etcd {
+impl<E: Env> Lock<E> for Leased {
     async fn acquire(&self, env: &E, key: &str, owner: &str) -> Result<Grant, LockError> {
         let start = env.now();
         let end = self.end(env);
@@ -112,10 +114,10 @@ impl<E: Env> Lock<E> for Etcd {
         }
         let ttl = self.settings.ttl;
         let granted = self.ask(env, Kv::Grant { lease, ttl }, end).await;
-        let Reply::Int(seconds) = granted.map_err(harmless)?.reply else {
+        let Reply::Int(millis) = granted.map_err(harmless)?.reply else {
             return Err(LockError::Call(CallError::Unknown(Cut::Garbled)));
         };
-        let ttl = ttl.min(Duration::from_secs(seconds.unsigned_abs()));
+        let ttl = ttl.min(Duration::from_millis(millis.unsigned_abs()));
         let created = self.ask(env, Kv::Create { key, owner, lease }, end).await;
         let revision = match created.map(|said| said.reply) {
             Ok(Reply::Int(revision)) => revision,
@@ -162,13 +164,12 @@ impl<E: Env> Lock<E> for Etcd {
     ) -> Result<Option<Duration>, LockError> {
         let start = env.now();
         let lease = lease(held.owner);
-        let said = self
-            .ask(env, Kv::KeepAlive { lease }, self.end(env))
-            .await?;
-        let Reply::Int(seconds) = said.reply else {
+        let alive = Kv::KeepAlive { lease };
+        let said = self.ask(env, alive, self.end(env)).await?;
+        let Reply::Int(millis) = said.reply else {
             return Err(LockError::NotOwner);
         };
-        let ttl = ttl.min(Duration::from_secs(seconds.unsigned_abs()));
+        let ttl = ttl.min(Duration::from_millis(millis.unsigned_abs()));
         validity(ttl, env.now().saturating_sub(start))
             .map(Some)
             .ok_or(LockError::TooLate { clean: false })
@@ -192,7 +193,7 @@ mod tests {
             fencing: true,
             wait: 0,
         };
-        build("etcd", settings).expect("a built-in lock")
+        build("zookeeper", settings).expect("a built-in lock")
     }
 
     fn held(owner: &str) -> Held<'_> {
