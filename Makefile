@@ -25,6 +25,9 @@ images: ## build the images again, with the newest packages
 build: ## set up and build, side by side
 	@docker/setup.sh -- $(CARGO) build --workspace --locked
 
+ifeq ($(DEMO),workloads/single-vs-redlock.toml)
+demo: export FENCEPOST_IMAGES = fencepost/redis:7 fencepost/toxiproxy:2.12
+endif
 demo: build ## one Redis against Redlock under the same faults
 	@$(FENCEPOST) run $(DEMO)
 

@@ -11,6 +11,7 @@
 #   bootstrap   fencepost/base:*, made here by mmdebstrap from this host's package sources. Such a base may carry
 #               this host's apt settings: it stays on this machine, never push it
 #   (not set)   bootstrap as root where mmdebstrap is installed, else pull
+# FENCEPOST_IMAGES, names with spaces between, leaves it at these (`make demo` needs two).
 set -euo pipefail
 # shellcheck source=docker/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -26,6 +27,17 @@ IMAGES=(
     "fencepost/zookeeper:3.8|zookeeper|bookworm"
     "fencepost/toxiproxy:2.12|toxiproxy|-"
 )
+if [ -n "${FENCEPOST_IMAGES:-}" ]; then
+    wanted=()
+    for name in $FENCEPOST_IMAGES; do
+        found=
+        for line in "${IMAGES[@]}"; do
+            if [ "${line%%|*}" = "$name" ]; then wanted+=("$line") found=1; fi
+        done
+        [ -n "$found" ] || die "$EX_USAGE" "FENCEPOST_IMAGES names \`$name\`, which is none of ${IMAGES[*]%%|*}"
+    done
+    IMAGES=("${wanted[@]}")
+fi
 
 # Like Debian's own slim images: apt, no manuals, no translations, and no service starts at installation.
 # shellcheck disable=SC2016  # $1 is the hook's own
@@ -119,6 +131,7 @@ build_image() { # build_image NAME FOLDER SUITE
 # One line of work: everything that stands on one base, in order; a failure shows the end of its own log.
 chain() { # chain SUITE
     local suite=$1 line name folder of
+    [[ " ${IMAGES[*]} " == *"|$suite "* ]] || return 0
     if [ "$suite" != - ] && [ "$mode" = bootstrap ]; then build_base "$suite" || return; fi
     for line in "${IMAGES[@]}"; do
         IFS='|' read -r name folder of <<<"$line"
