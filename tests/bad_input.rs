@@ -126,6 +126,117 @@ fn a_workload_that_is_none() {
     );
 }
 
+/// A line longer than the renderer can count columns, and more mistakes than anybody reads.
+#[test]
+fn a_workload_without_measure() {
+    let desk = Desk::new();
+    let many = |n: usize, one: &dyn Fn(usize) -> String, between: &str| {
+        (0..n).map(one).collect::<Vec<_>>().join(between)
+    };
+    let key = |i: usize| format!("k{i} = 1");
+    let about = "x".repeat(70_000);
+    for (name, text, told) in [
+        (
+            "deep.toml",
+            format!("a = {}", "[".repeat(100_000)),
+            "not TOML",
+        ),
+        (
+            "late.toml",
+            format!("about = \"{about}\"; bad"),
+            "late.toml:1:70011]",
+        ),
+        (
+            "wide.toml",
+            format!(
+                "lock = {{ name = \"none\", options = {{ {} }}, tl = 3 }}",
+                many(9000, &key, ", ")
+            ),
+            "wide.toml:1:",
+        ),
+        (
+            "many.toml",
+            many(50_000, &key, "\n"),
+            "and 49981 more problems",
+        ),
+        (
+            "keys.toml",
+            format!("lock = {{ {} }}", many(3000, &key, ", ")),
+            "more problems",
+        ),
+        (
+            "long-before.toml",
+            format!("about = \"{about}\"\nlock = {{ name = \"nono\" }}"),
+            "long-before.toml:2:17]",
+        ),
+    ] {
+        let begun = std::time::Instant::now();
+        let said = desk.run(&[&desk.file(name, text)]);
+        said.refused(64, &[told]);
+        assert!(said.stderr.len() < 40_000, "{name}: {}", said.stderr.len());
+        let took = begun.elapsed();
+        assert!(took.as_secs() < 20, "{name} took {took:?}");
+    }
+}
+
+#[test]
+fn a_variable_that_is_empty_is_not_set() {
+    let desk = Desk::new();
+    let empty = [("FENCEPOST_BACKEND", ""), ("FENCEPOST_SEED", "")];
+    for command in ["run", "suite"] {
+        let said = say_with(&[command, &desk.path("gone.toml")], &empty);
+        said.refused(64, &["o such file"]);
+    }
+}
+
+#[test]
+fn a_history_behind_a_byte_order_mark() {
+    let desk = Desk::new();
+    let plain = std::fs::read("checker/tests/golden/coverage-good.jsonl").expect("a golden");
+    let marked = [b"\xef\xbb\xbf".as_slice(), &plain].concat();
+    let judged = |dir: &str, bytes: &[u8]| {
+        std::fs::create_dir_all(desk.path(dir)).expect("a folder");
+        let said = say(&["check", &desk.file(&format!("{dir}/h.jsonl"), bytes)]);
+        (said.code, said.stderr, said.stdout.replace(dir, "DIR"))
+    };
+    assert_eq!(judged("marked", &marked), judged("simple", &plain));
+}
+
+/// Where a folder was named in place of what is in it, that is told.
+#[test]
+fn a_folder_in_place_of_what_is_in_it() {
+    let desk = Desk::new();
+    let run = desk.path("w/latest");
+    std::fs::create_dir_all(&run).expect("a folder");
+    for file in ["history.jsonl", "verdict.json"] {
+        desk.file(&format!("w/latest/{file}"), "");
+    }
+    let meant = format!("did you mean {run}/history.jsonl?");
+    say(&["check", &run]).refused(64, &[&meant]);
+    let meant = format!("did you mean {run}?");
+    say(&["report", &desk.path("w")]).refused(64, &[&meant]);
+}
+
+/// `ulimit -f`: the signal that comes with it must not kill.
+#[test]
+fn a_file_that_may_not_grow() {
+    let _alone = alone();
+    let desk = Desk::new();
+    let file = desk.file("w.toml", WORKLOAD.replace("500ms", "20s"));
+    let mut command = Command::new("bash");
+    let words = "ulimit -f 100; exec \"$0\" run \"$1\" --backend local --results \"$2\"";
+    let out = command
+        .args(["-c", words])
+        .arg(fencepost().get_program())
+        .args([&file, &desk.path("results")])
+        .output()
+        .expect("fencepost runs");
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(69), "{said}");
+    assert!(said.contains("cannot write results in"), "{said}");
+    assert!(said.contains("all removed in"), "{said}");
+}
+
 #[test]
 fn a_history_that_is_none() {
     let desk = Desk::new();

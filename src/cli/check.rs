@@ -2,6 +2,7 @@
 //!
 //! Owns the reading of flags and what is printed. Must not know how a history is judged.
 use super::exit::{Exit, UnknownIs};
+use super::report::inside;
 use super::say;
 use crate::plan::duration;
 use crate::report::{self, summary::Summary};
@@ -154,7 +155,10 @@ pub fn main(args: &Args) -> Exit {
         if let Some(dir) = &args.shrink {
             exit = exit.worst(parts(dir, file, &options, &verdict)?);
         }
-        summaries.extend(show(args, file, &options, verdict, &expect)?);
+        match show(args, file, &options, verdict, &expect)? {
+            Ok(summary) => summaries.extend(summary),
+            Err(unshown) => exit = exit.worst(unshown),
+        }
         Ok(exit)
     });
     match &args.junit {
@@ -226,7 +230,10 @@ fn all(files: &[PathBuf], mut each: impl FnMut(&Path) -> Result<Exit, HistoryErr
     files.iter().fold(Exit::Ok, |exit, file| {
         exit.worst(each(file).unwrap_or_else(|error| {
             say::word(&format!("error: {}: {error}", file.display()));
-            say::word(&format!("hint: {}", error.hint()));
+            say::word(&match inside(file, "history.jsonl") {
+                Some(history) => format!("hint: did you mean {history}?"),
+                None => format!("hint: {}", error.hint()),
+            });
             Exit::Usage
         }))
     })
@@ -265,21 +272,21 @@ fn expectation(args: &Args) -> Result<Expectation, Exit> {
     }
 }
 
-/// Prints a verdict; its summary, where one was needed.
+/// Prints a verdict; its summary, where one was needed. A verdict that cannot be shown has not been given.
 fn show(
     args: &Args,
     file: &Path,
     options: &Options,
     verdict: Verdict,
     expect: &Expectation,
-) -> Result<Option<Summary>, HistoryError> {
+) -> Result<Result<Option<Summary>, Exit>, HistoryError> {
     if args.json {
         match serde_json::to_string(&verdict) {
             Ok(text) => say::data(&text),
             Err(error) => say::error(&error, None),
         }
         if args.junit.is_none() {
-            return Ok(None);
+            return Ok(Ok(None));
         }
     }
     let lines = history::open_lines(file, options)?;
@@ -291,11 +298,14 @@ fn show(
                     say::style(),
                 ));
             }
-            Ok(Some(summary))
+            Ok(Ok(Some(summary)))
         }
         Err(error) => {
-            say::error(&error, None);
-            Ok(None)
+            say::error(
+                &error,
+                Some("`fencepost check --json` prints the verdict alone"),
+            );
+            Ok(Err(Exit::Usage))
         }
     }
 }

@@ -28,7 +28,8 @@ mod suite;
 
 pub use exit::Exit;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::builder::Resettable;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// A Jepsen-style chaos test harness for distributed locks: can two clients hold this lock at once, why, how often,
@@ -136,9 +137,36 @@ fn not_parsed(error: &clap::Error) -> Exit {
     Exit::Usage
 }
 
-/// Parses the command line and runs the command.
+/// Parses the command line and runs the command. A panic, told already, ends as a defect.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    guarded(command_line).unwrap_or_else(|defect| {
+        say::word("error: this is a defect of fencepost");
+        say::word("hint: please report it with what is printed above; `fencepost clean` removes what was left");
+        defect.into()
+    })
+}
+
+/// The command line. An empty variable counts as one that is not set: in a CI matrix it is the same.
+fn parsed() -> Result<Cli, clap::Error> {
+    Cli::from_arg_matches(&without_empty(Cli::command()).try_get_matches()?)
+}
+
+fn without_empty(command: clap::Command) -> clap::Command {
+    let empty = |name: &std::ffi::OsStr| std::env::var_os(name).is_some_and(|v| v.is_empty());
+    command
+        .mut_args(|arg| match arg.get_env() {
+            Some(name) if empty(name) => arg.env(Resettable::Reset),
+            _ => arg,
+        })
+        .mut_subcommands(without_empty)
+}
+
+fn guarded<T>(run: fn() -> T) -> Result<T, Exit> {
+    std::panic::catch_unwind(run).map_err(|_| Exit::Defect)
+}
+
+fn command_line() -> ExitCode {
+    let cli = match parsed() {
         Ok(cli) => cli,
         Err(error) => return not_parsed(&error).into(),
     };
@@ -168,4 +196,16 @@ pub fn main() -> ExitCode {
         exit.worst(Exit::Missing)
     };
     exit.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Exit, guarded};
+
+    #[test]
+    fn a_panic_is_a_defect() {
+        assert_eq!(guarded(|| 1), Ok(1));
+        let panics = || -> u8 { std::panic::resume_unwind(Box::new("")) };
+        assert_eq!(guarded(panics).map_err(Exit::code), Err(70));
+    }
 }

@@ -65,7 +65,10 @@ pub fn main(args: &Args) -> Exit {
                 summaries.push(summary);
             }
             Err(error) => {
-                say::error(&error, Some(hint(&error)));
+                match inside(dir, "latest/verdict.json").and(inside(dir, "latest")) {
+                    Some(latest) => say::error(&error, Some(&format!("did you mean {latest}?"))),
+                    None => say::error(&error, Some(hint(&error))),
+                }
                 exit = exit.worst(Exit::Usage);
             }
         }
@@ -85,6 +88,13 @@ fn one(dir: &Path, html: Option<&Path>) -> Result<Summary, ReportError> {
     };
     say::page(&page);
     Ok(summary)
+}
+
+/// What is in that folder under that name, to be shown, if it is there: what was meant where only the folder was named.
+pub(super) fn inside(dir: &Path, name: &str) -> Option<String> {
+    let path = dir.join(name);
+    path.exists()
+        .then(|| report::sanitise::visible(&path.display().to_string()).into_owned())
 }
 
 /// Whether there was something to draw.

@@ -10,6 +10,8 @@ pub struct Signals {
     interrupt: Signal,
     terminate: Signal,
     hang_up: Option<Signal>,
+    /// Only listened to, so that a file at its size limit (`ulimit -f`) is an error of the write and kills nobody.
+    _too_large: Signal,
 }
 
 impl Signals {
@@ -26,6 +28,7 @@ impl Signals {
             } else {
                 Some(signal(SignalKind::hangup())?)
             },
+            _too_large: signal(SignalKind::from_raw(nix::libc::SIGXFSZ))?,
         })
     }
 
@@ -35,6 +38,7 @@ impl Signals {
             interrupt,
             terminate,
             hang_up,
+            ..
         } = self;
         let hang_up = async {
             match hang_up {

@@ -53,7 +53,7 @@ pub enum ClusterError {
         why: String,
     },
     /// A server started and did not answer in time, or ended.
-    #[error("{node} did not become ready within {waited:?}: {why}{log}")]
+    #[error("{node} is not ready after {:.1} s: {why}{log}", waited.as_secs_f64())]
     NotReady {
         /// Its name.
         node: String,
@@ -187,9 +187,17 @@ impl ClusterError {
                 "its servers need a network each; run `make setup` for an engine, and use `--backend docker`"
                     .to_owned(),
             ),
-            Self::NotReady { .. } | Self::Link { .. } => {
+            Self::NotReady { why, .. } if why.contains("ended") => Some(
+                "what it said last, if anything, stands above; is it the right program or image?".to_owned(),
+            ),
+            Self::NotReady { .. } => {
                 Some("is the machine overloaded? `fencepost doctor` measures it".to_owned())
             }
+            Self::Link { .. } => Some(
+                "is the machine overloaded (`fencepost doctor`), or does a firewall stand between? Then try \
+                 cluster.reach = \"published\""
+                    .to_owned(),
+            ),
             Self::Disk { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 Some("the disk is full; TMPDIR names another place for scratch folders".to_owned())
             }

@@ -2,9 +2,9 @@
 //!
 //! Owns the errors' shape and their rendering for a terminal. Must not know what a workload file means. All
 //! mistakes of a file are told at once. Goes to `cli`, which prints [`PlanError::render`] and exits with 64.
+use super::excerpt::Excerpt;
 use miette::{
-    Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource, SourceCode,
-    SourceSpan,
+    Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, SourceCode, SourceSpan,
 };
 use std::fmt::{self, Write as _};
 
@@ -13,8 +13,10 @@ use std::fmt::{self, Write as _};
 pub struct PlanError {
     /// The file, as the user named it.
     pub file: String,
-    /// What is wrong, in the order of the file.
+    /// What is wrong, in the order of the file; the first ones of very many.
     pub problems: Vec<Problem>,
+    /// How many more there are.
+    pub more: usize,
 }
 
 /// One mistake.
@@ -31,8 +33,8 @@ pub struct Problem {
 /// A place in a text that the user wrote: the file, or a flag's value.
 #[derive(Debug, Clone)]
 pub struct PlaceInText {
-    /// The text with its name. Control characters are replaced, byte for byte.
-    pub text: NamedSource<String>,
+    /// The text with its name, or the part around the place. Control characters are replaced, byte for byte.
+    pub text: Excerpt,
     /// Byte range.
     pub span: SourceSpan,
     /// What was expected there.
@@ -50,6 +52,7 @@ impl PlanError {
         Self {
             file: file.to_owned(),
             problems: vec![problem],
+            more: 0,
         }
     }
 
@@ -88,6 +91,10 @@ impl PlanError {
             // Writing to a String cannot fail.
             let _ = writeln!(out, "  {on}hint:{off} {hint}");
         }
+        if self.more > 0 {
+            // Writing to a String cannot fail.
+            let _ = writeln!(out, "  … and {} more problems", self.more);
+        }
         out
     }
 }
@@ -125,7 +132,12 @@ impl fmt::Display for PlanError {
         match self.problems.as_slice() {
             [one] if one.place.is_none() => f.write_str(&one.message),
             [one] => write!(f, "{}: {}", printable(&self.file), one.message),
-            several => write!(f, "{}: {} problems", printable(&self.file), several.len()),
+            several => write!(
+                f,
+                "{}: {} problems",
+                printable(&self.file),
+                several.len() + self.more
+            ),
         }
     }
 }

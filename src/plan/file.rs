@@ -106,9 +106,12 @@ pub fn parse(file: &str, stem: &str, text: &str, over: &Overrides) -> Result<Vec
         .map(|table| resolve(&mut texts, table, stem, &head_comment(text), over))
         .unwrap_or_default();
     if texts.any_problem() {
+        let file = texts.file().to_owned();
+        let (problems, more) = texts.into_problems();
         return Err(PlanError {
-            file: texts.file().to_owned(),
-            problems: texts.into_problems(),
+            file,
+            problems,
+            more,
         });
     }
     Ok(plans)
@@ -352,7 +355,7 @@ fn one(
     let load = load_plan(
         texts,
         &load_s,
-        ttl,
+        lock.as_ref(),
         cluster.as_ref().map_or(15, |c| c.nodes),
     );
     let resource_s = Section::open(

@@ -10,6 +10,7 @@
 pub mod duration;
 pub mod each;
 mod error;
+mod excerpt;
 mod fault;
 mod file;
 pub mod kinds;
@@ -232,7 +233,8 @@ pub struct LoadPlan {
     pub clean: Vec<String>,
     /// The nodes that a client knows, by number from 1; one that is not named knows all.
     pub nodes: BTreeMap<String, Vec<u32>>,
-    /// Quiet tail after healing, with the same clients acquiring again; default: three leases, at most 10 s.
+    /// Quiet tail after healing, with the same clients acquiring again; default: three leases, at
+    /// least a lease, a retry and a second (what `deadlock` and `leak` need), at most 10 s.
     #[serde(with = "duration")]
     pub tail: Duration,
 }
@@ -258,6 +260,15 @@ pub enum Work {
     ),
     /// Exponential with this mean, cut at 20 means.
     Exponential(#[serde(with = "duration")] Duration),
+}
+
+impl Work {
+    /// The longest that it draws; of an exponential one, which has none, the mean.
+    fn longest(self) -> Duration {
+        match self {
+            Self::Fixed(d) | Self::Uniform(_, d) | Self::Exponential(d) => d,
+        }
+    }
 }
 
 /// `resource = {...}`.
@@ -510,9 +521,14 @@ impl Plan {
 /// How long a run takes after the cluster is ready: load, healing and tail. What the driver says first.
 ///
 /// A lower bound: a window that outlasts the load is healed at its end; each fault that then still stands, and the
-/// operations in flight, cost up to a call's bound more.
+/// operations in flight, cost up to a call's bound more. A section that outlasts the tail is waited for.
 pub fn expected_duration(plan: &Plan) -> Duration {
-    plan.load.length + plan.load.tail
+    plan.load.length + plan.load.tail.max(plan.load.work.longest())
+}
+
+/// The quiet that `deadlock` and `leak` need after the last fault: a lease, a retry and a second.
+fn quiet(lock: &LockPlan) -> Duration {
+    lock.ttl + lock.retry + Duration::from_secs(1)
 }
 
 /// What is allowed but probably not meant, one sentence each.
@@ -531,9 +547,7 @@ pub fn warnings(plan: &Plan) -> Vec<String> {
             text(lock.ttl)
         ));
     }
-    let longest = match load.work {
-        Work::Fixed(d) | Work::Uniform(_, d) | Work::Exponential(d) => d,
-    };
+    let longest = load.work.longest();
     if lease && longest >= lock.ttl && !lock.renew {
         all.push(format!(
             "load.work takes {} and the lease {}: without lock.renew every section outlasts its lease",
@@ -547,7 +561,7 @@ pub fn warnings(plan: &Plan) -> Vec<String> {
             text(lock.node_timeout)
         ));
     }
-    let quiet = lock.ttl + lock.retry + Duration::from_secs(1);
+    let quiet = quiet(lock);
     if load.tail < quiet {
         all.push(format!(
             "load.tail = {}: `deadlock` and `leak` can be judged only after TTL + retry + 1s = {}",

@@ -379,11 +379,11 @@ fn json(value: &Value) -> serde_json::Value {
     }
 }
 
-/// `load`; the tail's default depends on the lease.
+/// `load`; the tail's default depends on the lock.
 pub fn load_plan(
     texts: &mut Texts,
     s: &Section<'_>,
-    ttl: Duration,
+    lock: Option<&LockPlan>,
     nodes: u32,
 ) -> Option<LoadPlan> {
     let before = |key| s.entry(key).is_some();
@@ -407,7 +407,7 @@ pub fn load_plan(
         nodes: node_lists(texts, s, nodes),
         tail: s
             .duration(texts, "tail", Duration::ZERO)
-            .unwrap_or_else(|| (ttl * 3).min(Duration::from_secs(10))),
+            .unwrap_or_else(|| lock.map_or(Duration::ZERO, tail)),
     };
     for name in plan.clean.iter().chain(plan.nodes.keys()) {
         if !(1..=plan.clients).any(|n| *name == format!("c{n}")) {
@@ -427,6 +427,13 @@ pub fn load_plan(
     // Without them the faults would be judged against numbers that nobody wrote.
     let judged = (before("clients") && clients.is_none()) || (before("for") && length.is_none());
     (!judged).then_some(plan)
+}
+
+/// The default of `load.tail`.
+fn tail(lock: &LockPlan) -> Duration {
+    super::quiet(lock)
+        .max(lock.ttl * 3)
+        .min(Duration::from_secs(10))
 }
 
 /// `load.nodes`: the nodes that each client knows, such as `{ c1 = ["n1", "n2"] }`.

@@ -359,7 +359,7 @@ fn flags_come_last() {
     let plan = parse("w.toml", "w", text, &over).expect("a plan").remove(0);
     assert_eq!(plan.lock.ttl, Duration::from_millis(500));
     assert_eq!(plan.load.length, Duration::from_secs(3));
-    assert_eq!(plan.load.tail, Duration::from_millis(1500));
+    assert_eq!(plan.load.tail, Duration::from_millis(1520));
     assert_eq!(plan.faults[0].length, Some(Duration::from_secs(2)));
     assert_eq!(plan.load.work, Work::Exponential(Duration::from_millis(5)));
     assert_eq!(plan.resource.fence, Fence::None);

@@ -3,12 +3,13 @@
 //! Owns parsing, the merging of a variant over its file, and `--set`. Must not know what any key means. `read` and
 //! `file` make a plan of it.
 use super::error::{PlaceInText, Problem, printable};
-use miette::NamedSource;
+use super::excerpt::Excerpt;
+use std::collections::HashSet;
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 
 /// A place in one of the [`Texts`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct At {
     /// Which text.
     pub text: usize,
@@ -128,11 +129,24 @@ impl Table {
     }
 }
 
+/// Problems that are told; a file with more of them is no workload, and nobody reads them all.
+const TOLD_MAX: usize = 20;
+
 /// All that the user wrote (the file, then flags), and what is wrong with it.
 #[derive(Debug, Default)]
 pub struct Texts {
     texts: Vec<(String, String)>,
-    problems: Vec<(At, Problem)>,
+    problems: Vec<Noted>,
+    noted: HashSet<(At, String)>,
+}
+
+/// A problem before its place is cut out of the text.
+#[derive(Debug)]
+struct Noted {
+    at: At,
+    message: String,
+    label: String,
+    help: Option<String>,
 }
 
 impl Texts {
@@ -156,24 +170,14 @@ impl Texts {
         help: impl Into<Option<String>>,
     ) {
         let message = printable(&message.into());
-        if self
-            .problems
-            .iter()
-            .any(|(a, p)| a == at && p.message == message)
-        {
-            return;
+        if self.noted.insert((at.clone(), message.clone())) {
+            self.problems.push(Noted {
+                at: at.clone(),
+                message,
+                label: label.into(),
+                help: help.into(),
+            });
         }
-        let place = self.texts.get(at.text).map(|(name, text)| PlaceInText {
-            text: NamedSource::new(name, shortened(text, &at.span)),
-            span: at.span.clone().into(),
-            label: printable(&label.into()),
-        });
-        let problem = Problem {
-            message,
-            place,
-            help: help.into().map(|h| printable(&h)),
-        };
-        self.problems.push((at.clone(), problem));
     }
 
     /// Whether anything is wrong so far.
@@ -181,26 +185,26 @@ impl Texts {
         !self.problems.is_empty()
     }
 
-    /// All problems in the order of the file.
-    pub fn into_problems(mut self) -> Vec<Problem> {
-        self.problems
-            .sort_by_key(|(at, _)| (at.text, at.span.start));
-        self.problems.into_iter().map(|(_, p)| p).collect()
-    }
-}
-
-/// The text, printable, up to a little after the place, so that a line without end is not shown without end.
-fn shortened(text: &str, span: &Range<usize>) -> String {
-    const SHOWN_MAX: usize = 500;
-    let tail = text.get(span.end..).unwrap_or_default();
-    let longest = text.lines().map(str::len).max().unwrap_or_default();
-    let cut = tail
-        .char_indices()
-        .map(|(i, _)| i)
-        .find(|i| *i >= SHOWN_MAX);
-    match cut {
-        Some(cut) if longest > SHOWN_MAX => printable(&text[..span.end + cut]),
-        _ => printable(text),
+    /// The first problems in the order of the file, and how many more there are.
+    pub fn into_problems(mut self) -> (Vec<Problem>, usize) {
+        self.problems.sort_by_key(|p| (p.at.text, p.at.span.start));
+        let more = self.problems.len().saturating_sub(TOLD_MAX);
+        let told = self.problems.into_iter().take(TOLD_MAX).map(|noted| {
+            let place = self.texts.get(noted.at.text).map(|(name, text)| {
+                let (text, span) = Excerpt::around(name, text, noted.at.span);
+                PlaceInText {
+                    text,
+                    span,
+                    label: printable(&noted.label),
+                }
+            });
+            Problem {
+                message: noted.message,
+                place,
+                help: noted.help.map(|h| printable(&h)),
+            }
+        });
+        (told.collect(), more)
     }
 }
 
@@ -221,7 +225,8 @@ fn syntax(texts: &mut Texts, text: usize, source: &str, error: &toml::de::Error)
     let span = error.span().unwrap_or(0..0);
     let span = span.start.min(source.len())..span.end.min(source.len());
     let word = source.get(span.clone()).unwrap_or_default();
-    let help = bare_word(word).then(|| format!("a string needs quotes: \"{word}\""));
+    let value = bare_word(word) && !error.message().contains("duplicate key");
+    let help = value.then(|| format!("a string needs quotes: \"{word}\""));
     let at = At { text, span };
     texts.problem(&at, "not TOML", error.message(), help);
 }

@@ -151,7 +151,8 @@ fn head(from: &mut impl BufRead, path: &Path) -> Result<Header, ReportError> {
             "its first line is longer than 1 MiB",
         )),
         Line::Whole | Line::Torn => {
-            serde_json::from_slice(&line).map_err(|e| ReportError::header(path, e))
+            let text = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&line);
+            serde_json::from_slice(text).map_err(|e| ReportError::header(path, e))
         }
     }
 }
