@@ -540,7 +540,7 @@ fn several_runs_are_also_shown_together() {
     assert_eq!(json["runs"].as_array().map(Vec::len), Some(2));
     let first = said.stderr.lines().next().expect("words");
     assert!(
-        first.contains("2 runs, about 1 s") && first.contains("seed 3"),
+        first.contains("2 runs, about 2 s") && first.contains("seed 3"),
         "{first}"
     );
     assert!(said.stderr.lines().count() <= 4, "{}", said.stderr);

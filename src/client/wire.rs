@@ -325,7 +325,7 @@ pub(crate) fn write_ok(id: u64, reply: &Reply, out: &mut Vec<u8>) {
             }
             out.push(b'}');
         }
-        Reply::Done { validity_ms: None } => {}
+        Reply::Done { validity_ms: None } | Reply::Closed { messages: None } => {}
         Reply::Done { validity_ms } => {
             out.extend_from_slice(b",\"value\":{");
             validity(out, true, *validity_ms);
@@ -334,7 +334,6 @@ pub(crate) fn write_ok(id: u64, reply: &Reply, out: &mut Vec<u8>) {
         Reply::Held(held) => {
             let _ = write!(out, ",\"value\":{{\"held\":{held}}}");
         }
-        Reply::Closed { messages: None } => {}
         Reply::Closed { messages: Some(n) } => {
             let _ = write!(out, ",\"value\":{{\"messages\":{n}}}");
         }

@@ -106,7 +106,7 @@ impl Layout {
     }
 
     /// The port of a server's second address, which is for votes.
-    pub(super) fn votes(&self, server: usize) -> u16 {
+    pub(super) fn votes_of(server: usize) -> u16 {
         VOTES + u16::try_from(server).unwrap_or(0)
     }
 
@@ -115,7 +115,7 @@ impl Layout {
     pub(super) fn ports(&self, server: usize) -> Vec<(u16, &'static str)> {
         let own = self.announced[server].1;
         if self.votes {
-            vec![(self.votes(server), ""), (own, QUORUM)]
+            vec![(Self::votes_of(server), ""), (own, QUORUM)]
         } else {
             vec![(own, "")]
         }

@@ -46,7 +46,7 @@ pub(super) fn flags(layout: &Layout, node: usize) -> Vec<String> {
     flags.extend(lines);
     flags.extend((0..layout.nodes()).map(|n| {
         let (host, quorum) = layout.at(n);
-        let (name, votes) = (layout.name(n), layout.votes(n));
+        let (name, votes) = (layout.name(n), Layout::votes_of(n));
         let number = number(layout, n);
         format!("server.{number}={name}.{host}:{quorum}:{votes}")
     }));

@@ -135,7 +135,8 @@ const TOLD_MAX: usize = 20;
 /// All that the user wrote (the file, then flags), and what is wrong with it.
 #[derive(Debug, Default)]
 pub struct Texts {
-    texts: Vec<(String, String)>,
+    /// Name and text of each.
+    written: Vec<(String, String)>,
     problems: Vec<Noted>,
     noted: HashSet<(At, String)>,
 }
@@ -152,13 +153,13 @@ struct Noted {
 impl Texts {
     /// Add a text under the name that errors show; its number is for [`At`].
     pub fn add(&mut self, name: &str, text: &str) -> usize {
-        self.texts.push((printable(name), text.to_owned()));
-        self.texts.len() - 1
+        self.written.push((printable(name), text.to_owned()));
+        self.written.len() - 1
     }
 
     /// The name of the first text.
     pub fn file(&self) -> &str {
-        self.texts.first().map_or("", |t| &t.0)
+        self.written.first().map_or("", |t| &t.0)
     }
 
     /// Note a problem. The same one (several variants share the file's head) is noted once.
@@ -190,7 +191,7 @@ impl Texts {
         self.problems.sort_by_key(|p| (p.at.text, p.at.span.start));
         let more = self.problems.len().saturating_sub(TOLD_MAX);
         let told = self.problems.into_iter().take(TOLD_MAX).map(|noted| {
-            let place = self.texts.get(noted.at.text).map(|(name, text)| {
+            let place = self.written.get(noted.at.text).map(|(name, text)| {
                 let (text, span) = Excerpt::around(name, text, noted.at.span);
                 PlaceInText {
                     text,
@@ -210,7 +211,7 @@ impl Texts {
 
 /// Parse a whole file that was added as `text`. Syntax errors become problems; then there is no tree.
 pub fn parse(texts: &mut Texts, text: usize) -> Option<Table> {
-    let source = texts.texts.get(text)?.1.clone();
+    let source = texts.written.get(text)?.1.clone();
     let (table, errors) = DeTable::parse_recoverable(&source);
     if errors.is_empty() {
         return Some(from_table(text, table.get_ref()));
