@@ -43,6 +43,12 @@ fn a_client_that_goes_silent_makes_the_run_unknown() {
     let text = String::from_utf8_lossy(&out.stdout);
     assert_eq!(out.status.code(), Some(2), "{text}");
     assert!(text.contains("gave no sign of life"), "{text}");
+    // In a table the sentence is broken into lines.
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        flat.contains("the first thing that was wrong: it"),
+        "{text}"
+    );
 }
 
 #[test]

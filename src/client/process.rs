@@ -380,6 +380,11 @@ impl ClientProcess {
         !inner.closed.get() && !inner.killed.get() && !inner.has_ended()
     }
 
+    /// The first thing by which it broke the protocol, if it did.
+    pub fn misdeed(&self) -> Option<String> {
+        self.inner().first_misdeed.borrow().clone()
+    }
+
     /// Wait until it has ended and was reaped.
     pub async fn ended(&self) {
         let mut ended = self.inner().ended.subscribe();

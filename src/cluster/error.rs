@@ -25,6 +25,14 @@ pub enum ClusterError {
         /// The engine's words.
         why: String,
     },
+    /// The engine went away, or would not, before all was removed.
+    #[error("what run {run} started is left behind: {why}")]
+    Left {
+        /// The run's id.
+        run: String,
+        /// The engine's words, or those of its client.
+        why: String,
+    },
     /// The image is not on this machine; nothing is pulled unasked.
     #[error("image {0} is not here")]
     Image(String),
@@ -164,6 +172,9 @@ impl ClusterError {
                 "the engine has no network left; `fencepost clean` or `docker network prune` frees some"
                     .to_owned(),
             ),
+            Self::Left { .. } => {
+                Some("once the engine answers again, `fencepost clean` removes it".to_owned())
+            }
             Self::Image(image) if image.starts_with("fencepost/") => {
                 Some("run `make setup`, which builds it".to_owned())
             }

@@ -185,8 +185,11 @@ impl Clients {
                     .result
                     .is_err_and(|f| lost.contains(&f.code.as_str()))
                 {
-                    let what = "gave no sign of life at the end of the run";
-                    self.say(&slot.name, "adapter", what, Some("silent"));
+                    let mut what = "gave no sign of life at the end of the run".to_owned();
+                    if let Some(misdeed) = process.misdeed() {
+                        what = format!("{what}; the first thing that was wrong: it {misdeed}");
+                    }
+                    self.say(&slot.name, "adapter", &what, Some("silent"));
                 }
             })
         });

@@ -395,14 +395,18 @@ impl Docker {
         // On a busy machine one removal of fourteen things outlasts any bound; what counts is that a later look finds
         // them again.
         for looks in 0.. {
-            let found = engine::sweep(&self.engine, &run).await?;
+            let swept = engine::sweep(&self.engine, &run).await;
+            let found = swept.map_err(|error| ClusterError::Left {
+                run: run.clone(),
+                why: error.to_string(),
+            })?;
             if found == 0 {
                 break;
             }
             if looks >= LOOKS && Instant::now() >= end {
-                return Err(ClusterError::Refused {
-                    what: format!("remove run {run}"),
+                return Err(ClusterError::Left {
                     why: format!("{found} containers or networks come back"),
+                    run,
                 });
             }
         }
