@@ -9,6 +9,7 @@ use crate::proof;
 use crate::section::{NEVER, Ns, Piece};
 use crate::servers::{How, SeenKind};
 use crate::sweep::{PAIRS_MAX, Pair, Sweep};
+use crate::unread;
 use crate::verdict::{Blame, Finding, Verdict};
 use std::collections::{BTreeMap, HashSet};
 
@@ -359,9 +360,12 @@ fn evidence(f: &Facts, key: Name, sections: &[u32], from: Ns, at: Ns) -> Vec<ser
         return Vec::new();
     }
     let owners: Vec<_> = sections.iter().map(|i| f.section(*i).owner).collect();
+    let unread = sections.iter().flat_map(|i| unread::sets(f, *i));
+    let unread: Vec<u32> = unread.collect();
     let telling = |i: &u32| {
         let s = f.servers.at(*i);
         match s.kind {
+            SeenKind::Set if unread.contains(i) => true,
             SeenKind::Set | SeenKind::Value | SeenKind::Expire => {
                 owners.is_empty() || owners.contains(&s.owner)
             }
@@ -414,7 +418,8 @@ fn exclusion_finding(f: &Facts, pair: Pair, cause: &Cause) -> Finding {
         blame::because(f, cause, name)
     );
     let blame = cause.blame.clone();
-    let proof = proof::service::exclusion(f, pair, &blame::because(f, cause, name));
+    let unread = cause.unread(f).map(|(whose, set)| (name(whose), set));
+    let proof = proof::service::exclusion(f, pair, &blame::because(f, cause, name), unread);
     let mut found = finding(f, cause.check, blame, pair.from, &sections, sentence).proved(proof);
     found.overlap_ns = overlap(pair);
     found

@@ -12,6 +12,7 @@ use crate::facts::{Facts, length, seconds};
 use crate::names::{NONE, Name};
 use crate::section::{Ended, Extension, NEVER, usable};
 use crate::servers::{How, Label, Loss, SeenKind, Stay};
+use crate::unread;
 use crate::verdict::Blame;
 
 /// The cause of one exclusion.
@@ -69,6 +70,19 @@ impl Cause {
     }
 }
 
+impl Cause {
+    /// Whose loss it is, and the position of the `set` that wrote the value, where that is known though it was not read.
+    pub(crate) fn unread(&self, f: &Facts) -> Option<(u32, u32)> {
+        let (Why::Lost { victim, .. }, Some(seen)) = (self.why, self.seen) else {
+            return None;
+        };
+        let lost = f.servers.at(seen);
+        let mut sets = unread::sets(f, victim).into_iter();
+        let set = sets.find(|i| f.servers.at(*i).node == lost.node)?;
+        Some((victim, set))
+    }
+}
+
 /// The cause of the overlap of the promises of `a` and `b`.
 pub(crate) fn cause(f: &Facts, a: u32, b: u32) -> Cause {
     let (sa, sb) = (f.section(a), f.section(b));
@@ -81,8 +95,8 @@ pub(crate) fn cause(f: &Facts, a: u32, b: u32) -> Cause {
             return Cause::library(f, "truthful", s, why, None);
         }
     }
-    let of_a = f.servers.stays(sa.key, sa.owner, sa.ret);
-    let of_b = f.servers.stays(sb.key, sb.owner, sb.ret);
+    let of_a = unread::stays(f, a);
+    let of_b = unread::stays(f, b);
     if let Some(found) = promoted(f, (a, &of_a), (b, &of_b)) {
         return found;
     }
@@ -363,7 +377,7 @@ fn first_of(groups: &[Vec<u32>; 2], holds: impl Fn(&u32) -> bool) -> Vec<u32> {
 /// The event, other than `seen`, by which the release of `section` removed its own value from `node`, or may have.
 fn own_removal(f: &Facts, section: u32, node: Name, seen: u32) -> Option<u32> {
     let s = f.section(section);
-    let stays = f.servers.stays(s.key, s.owner, s.ret);
+    let stays = unread::stays(f, section);
     let losses = stays.iter().filter(|stay| stay.node == node);
     let mut losses = losses.filter_map(|stay| stay.loss);
     let own = losses.find(|l| {
@@ -391,7 +405,8 @@ pub(crate) fn never_had(f: &Facts, section: u32) -> Option<usize> {
     (possible < model.quorum as usize).then_some(possible)
 }
 
-fn may_have_had(f: &Facts, section: u32, node: Name) -> bool {
+/// Whether a node can have held a grant's value when that was granted.
+pub(crate) fn may_have_had(f: &Facts, section: u32, node: Name) -> bool {
     let s = f.section(section);
     let mine = f.servers.sets_of(s.owner).map(|i| f.servers.at(i));
     if mine.into_iter().any(|e| e.node == node && e.key == s.key) {
@@ -400,12 +415,33 @@ fn may_have_had(f: &Facts, section: u32, node: Name) -> bool {
     if f.servers.blind(node, s.inv, s.ret) {
         return true;
     }
+    // A value of several grants may stand there since an earlier one.
+    let shared = f.shared_from(s.owner).is_some_and(|from| from < s.inv);
+    if shared && stood_before(f, section, node) {
+        return true;
+    }
     // A `set` whose value was gone again when it was read, or was read as a later one's, may be this one.
     f.servers.between(s.key, s.inv, s.ret).any(|i| {
         let e = f.servers.at(i);
         let written = matches!(e.kind, SeenKind::Set | SeenKind::Expire);
         e.node == node && written && !certain_label(f, i)
     })
+}
+
+/// Whether what the node was last seen to do with the key before a grant was asked for may have left the grant's value.
+fn stood_before(f: &Facts, section: u32, node: Name) -> bool {
+    let s = f.section(section);
+    let mut before = f.servers.before(s.key, s.inv);
+    before
+        .find(|i| f.servers.at(*i).node == node)
+        .is_some_and(|i| {
+            let e = f.servers.at(i);
+            match e.kind {
+                SeenKind::Set => !certain_label(f, i),
+                SeenKind::Expire | SeenKind::Value => e.owner == NONE || e.owner == s.owner,
+                _ => false,
+            }
+        })
 }
 
 /// Whether the owner read after a `set` is certainly the one that was set: each value of a grant is set once a node, so

@@ -297,6 +297,9 @@ impl Collector {
         self.seats.denied(open.seat);
         let crowd = self.seats.get(open.seat).crowd;
         self.crowds.denied(crowd, (open.inv, event.time), doubt);
+        if doubt {
+            self.doubted(open.key, open.inv, event.time);
+        }
         let model = &self.facts.header.model;
         let exact = model.ttl_ms.is_none() && model.kind == LockKind::Mutex;
         let long = event.time - open.inv > 1_000_000_000;
@@ -325,6 +328,13 @@ impl Collector {
                 inv: open.inv,
                 ret: event.time,
             });
+        }
+    }
+
+    /// An acquire that may have set a value.
+    fn doubted(&mut self, key: Name, inv: Ns, ret: Ns) {
+        if self.facts.header.model.observed {
+            self.facts.doubts.push(key, inv, ret);
         }
     }
 
@@ -438,6 +448,9 @@ impl Collector {
         for open in tries {
             let crowd = self.seats.get(open.seat).crowd;
             self.crowds.unanswered(crowd, open.inv);
+            if self.facts.header.model.observed {
+                self.facts.doubts.push(open.key, open.inv, NEVER);
+            }
             self.facts.ghosts.push(Ghost {
                 key: open.key,
                 inv: open.inv,

@@ -12,6 +12,7 @@ use crate::seat::Waiting;
 use crate::section::{Ended, Extension, NEVER, NO_SECTION, NO_TOKEN, Ns, Piece, Section};
 use crate::servers::Servers;
 use crate::sharpen::{self, Proved};
+use crate::unread::Doubts;
 use crate::verdict::SectionView;
 use crate::wire::Wire;
 use std::collections::{BTreeMap, HashMap};
@@ -122,6 +123,8 @@ pub(crate) struct Facts {
     pub vain: Vec<Vain>,
     pub tries: Vec<Try>,
     pub ghosts: Vec<Ghost>,
+    /// Kept where the servers were watched.
+    pub doubts: Doubts,
     /// Commands that a tap saw, by server and second of the run.
     pub commands: BTreeMap<(Name, u64), u64>,
     pub late: Vec<Late>,
@@ -157,12 +160,16 @@ pub(crate) struct Facts {
     pub by_key: Vec<u32>,
     /// Sections by owner value.
     by_owner: Map<Name, u32>,
+    /// When the first grant with a value that several share was asked for, by that value.
+    shared_from: Map<Name, Ns>,
     /// Sections that were released, by key and release invoke.
     by_release: Vec<u32>,
     /// Releases without a known end, by key.
     open_releases: Vec<u32>,
     /// The longest finished release.
     release_max: Ns,
+    /// The longest acquire that was granted.
+    acquire_max: Ns,
 }
 
 impl Facts {
@@ -182,6 +189,7 @@ impl Facts {
             vain: Vec::new(),
             tries: Vec::new(),
             ghosts: Vec::new(),
+            doubts: Doubts::default(),
             commands: BTreeMap::new(),
             late: Vec::new(),
             gaps: Vec::new(),
@@ -202,21 +210,28 @@ impl Facts {
             promise: Vec::new(),
             by_key: Vec::new(),
             by_owner: Map::default(),
+            shared_from: Map::default(),
             by_release: Vec::new(),
             open_releases: Vec::new(),
             release_max: 0,
+            acquire_max: 0,
         }
     }
 
     /// Sets the intervals of all sections and builds the indexes.
     pub(crate) fn index(&mut self) {
         self.servers.index();
+        self.doubts.index();
+        let took = self.sections.iter().map(|s| s.ret - s.inv);
+        self.acquire_max = took.max().unwrap_or(0);
         for (me, s) in (0u32..).zip(&self.sections) {
             if s.owner != NONE {
                 // A value that several grants share tells nothing about any one of them.
-                let shared = self.by_owner.insert(s.owner, me).is_some();
-                if shared {
+                if let Some(other) = self.by_owner.insert(s.owner, me) {
                     self.by_owner.insert(s.owner, NO_SECTION);
+                    let first = self.sections.get(other as usize).map_or(s.inv, |o| o.inv);
+                    let from = self.shared_from.entry(s.owner).or_insert(first);
+                    *from = s.inv.min(*from);
                 }
             }
         }
@@ -327,6 +342,11 @@ impl Facts {
             .filter(|s| *s != NO_SECTION)
     }
 
+    /// When the first grant with this owner value was asked for, where several share it.
+    pub(crate) fn shared_from(&self, owner: Name) -> Option<Ns> {
+        self.shared_from.get(&owner).copied()
+    }
+
     /// Several sections were granted with this owner value.
     pub(crate) fn is_shared(&self, owner: Name) -> bool {
         self.by_owner.get(&owner) == Some(&NO_SECTION)
@@ -351,6 +371,13 @@ impl Facts {
         let start = self.by_key.partition_point(|i| at(i) < (key, from));
         let end = self.by_key.partition_point(|i| at(i) <= (key, to));
         self.by_key.get(start..end).unwrap_or_default()
+    }
+
+    /// Sections of `key` whose acquire was under way at some time in `[from, to]`.
+    pub(crate) fn acquiring(&self, key: Name, from: Ns, to: Ns) -> impl Iterator<Item = u32> + '_ {
+        let near = self.granted_in(key, from, to.saturating_add(self.acquire_max));
+        let near = near.iter().copied();
+        near.filter(move |i| self.section(*i).inv <= to)
     }
 
     /// The extensions of a section, in the order of their invokes.

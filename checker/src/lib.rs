@@ -158,6 +158,7 @@ mod shrink;
 pub mod stats;
 mod sweep;
 mod tries;
+mod unread;
 mod vain;
 pub mod verdict;
 mod wire;

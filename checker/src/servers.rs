@@ -258,6 +258,13 @@ impl Servers {
             .filter(move |i| self.at(*i).not_before <= to)
     }
 
+    /// Positions of the events of `key` that were seen before `at`, the latest first.
+    pub(crate) fn before(&self, key: Name, at: Ns) -> impl Iterator<Item = u32> + '_ {
+        let events = slice(&self.by_key, key);
+        let end = events.partition_point(|e| self.at(e.1).at < at);
+        events[..end].iter().rev().map(|e| e.1)
+    }
+
     /// Positions of what happened to whole nodes.
     pub(crate) fn of_nodes(&self) -> &[u32] {
         &self.of_nodes
@@ -347,9 +354,12 @@ impl Servers {
 
     /// What ended the stay that began with the `set` at this position.
     pub(crate) fn loss(&self, set: u32) -> Option<Loss> {
-        let Seen {
-            key, node, owner, ..
-        } = *self.at(set);
+        self.loss_of(set, self.at(set).owner)
+    }
+
+    /// As [`Self::loss`], of a `set` that wrote the value `owner`, whatever was read.
+    pub(crate) fn loss_of(&self, set: u32, owner: Name) -> Option<Loss> {
+        let Seen { key, node, .. } = *self.at(set);
         let mut of_node = self.of_nodes[self.of_nodes.partition_point(|i| *i < set)..]
             .iter()
             .copied()

@@ -339,3 +339,76 @@ fn what_libraries_do_is_blamed_on_the_library() {
         );
     }
 }
+
+/// Wrong locks and numbers of servers, all seen.
+const READ: &[(Lock, usize, &[With])] = &[
+    (Lock::PlainDel, 1, &[Pauses, Reads]),
+    (Lock::PlainDel, 1, &[Pauses, Lossy, Reads]),
+    (Lock::PlainDel, 3, &[Pauses, Lossy, Reads]),
+    (Lock::GetThenDel, 1, &[Pauses, Reads]),
+];
+
+/// The exclusions that are listed, by the values of the two: check, and the clients that may be to blame.
+fn exclusions(v: &Verdict) -> BTreeMap<(String, String), (String, Vec<String>)> {
+    let all = v.checks.iter().flat_map(|c| &c.findings);
+    let pairs = all.filter_map(|f| {
+        let [a, b, ..] = f.sections.as_slice() else {
+            return None;
+        };
+        let clients = match &f.blame {
+            Blame::Library(who) => who.split(" or ").map(str::to_owned).collect(),
+            _ => Vec::new(),
+        };
+        let pair = (a.owner.clone()?, b.owner.clone()?);
+        let told = matches!(f.check.as_str(), "service" | "ownership" | "truthful");
+        let told = told && f.sentence.starts_with("B (") && pair.0 != pair.1;
+        told.then(|| (pair, (f.check.clone(), clients)))
+    });
+    pairs.collect()
+}
+
+#[test]
+fn who_is_blamed_without_reading_is_blamed_with_reading_too() {
+    for (lock, nodes, with) in READ {
+        let config = Config {
+            nodes: *nodes,
+            ..Config::wrong(*lock, with)
+        };
+        let counts = over_seeds(|seed| {
+            let all = run(config, seed);
+            let less = all.less_read(5);
+            let (guess, known) = (exclusions(&less.check()), exclusions(&all.check()));
+            let (mut same, mut other, mut unknown) = (0, 0, 0);
+            for (pair, (check, clients)) in &guess {
+                let Some((truth, guilty)) = known.get(pair) else {
+                    continue;
+                };
+                if clients.is_empty() {
+                    unknown += 1;
+                    continue;
+                }
+                if check == truth && guilty.iter().all(|g| clients.contains(g)) {
+                    same += 1;
+                    continue;
+                }
+                // On several servers several may have removed the key, and one is named.
+                assert!(
+                    *nodes > 1,
+                    "{lock:?}, seed {seed}: {check} of {clients:?}, not {truth} of {guilty:?}: {pair:?}\n{}",
+                    less.text()
+                );
+                other += 1;
+            }
+            [same, other, unknown]
+        });
+        let sum = counts
+            .iter()
+            .fold([0; 3], |a, b| [0, 1, 2].map(|i| a[i] + b[i]));
+        println!("{lock:?} on {nodes} {with:?}: [same, another, no] blame {sum:?}");
+        let [same, other, unknown] = sum;
+        assert!(
+            other * 50 <= same && unknown * 10 <= same && same > 0,
+            "{lock:?} on {nodes}: {sum:?}"
+        );
+    }
+}

@@ -6,8 +6,14 @@ use crate::facts::{Facts, Stranger, Try, length};
 use crate::section::{NEVER, Ns};
 use crate::sweep::Pair;
 
-/// Two promises at once.
-pub(crate) fn exclusion(f: &Facts, pair: Pair, why: &str) -> Vec<String> {
+/// Two promises at once. `unread` is who wrote what was gone before it was read, and the position of that `set`, where
+/// the cause rests on it.
+pub(crate) fn exclusion(
+    f: &Facts,
+    pair: Pair,
+    why: &str,
+    unread: Option<(String, u32)>,
+) -> Vec<String> {
     let u = f.uncertainty();
     let mut steps = vec![
         let_be(f, "A", pair.a),
@@ -19,6 +25,17 @@ pub(crate) fn exclusion(f: &Facts, pair: Pair, why: &str) -> Vec<String> {
         steps.push(format!(
             "The clocks may be {} off, so that much is taken from both ends of each.",
             length(u)
+        ));
+    }
+    if let Some((who, set)) = unread {
+        let e = f.servers.at(set);
+        steps.push(format!(
+            "A value was set on {} between {} and {} and was gone before it was read. It was {who}'s: {who}'s must have \
+             been set there before its answer, nothing else was set meanwhile whose value is not known, and no other acquire \
+             can have set it.",
+            f.names.text(e.node),
+            exact(e.not_before),
+            exact(e.at)
         ));
     }
     steps.push(format!(
