@@ -1,6 +1,7 @@
 //! `session-expiry`: the ZooKeeper session that carries the holder's lock is ended by somebody else, who knows its id.
 //!
-//! Proof: the leader, asked directly, lists the session's node before and neither node nor session after.
+//! Proof: the leader, asked directly, lists the session's node before and neither node nor session after, while the holder
+//! has not begun to release: by that it ends its session itself.
 use super::target;
 use super::{Fault, Proof, World, members, probe};
 use crate::plan::FaultPlan;
@@ -15,6 +16,7 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) struct SessionExpiry {
     client: String,
+    hold: Hold,
     /// The lock key, in full.
     key: String,
     /// Set once it was looked at.
@@ -37,6 +39,7 @@ impl SessionExpiry {
         Ok(Self {
             client: target::client(plan, Some(&hold), world)?,
             key: format!("{}{}", world.prefix, hold.key),
+            hold,
             victim: None,
         })
     }
@@ -81,8 +84,11 @@ impl Fault for SessionExpiry {
             if shows(&listed, victim) || listed.contains(&id(victim.session)) {
                 return Err(format!("the leader still lists the session {victim}"));
             }
+            if !world.board.keeps(&self.hold) {
+                return Err(format!("the holder ended the session {victim} itself"));
+            }
             Ok(format!(
-                "the leader lists the session {victim} no more, as it did before"
+                "the leader lists the session {victim} no more, as it did before, and its holder has not begun to release"
             ))
         })
         .await

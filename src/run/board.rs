@@ -232,6 +232,12 @@ impl Board {
         holds.iter().rev().find(|h| h.client == client).cloned()
     }
 
+    /// Whether this is held still, and its holder has not begun to release it.
+    pub fn keeps(&self, hold: &Hold) -> bool {
+        let me = (hold.client.clone(), hold.worker);
+        self.holds.borrow().contains(hold) && !self.leaving.borrow().contains(&me)
+    }
+
     /// Whether this client waits for a lock.
     pub fn waits(&self, client: &str) -> bool {
         self.waiting.borrow().iter().any(|(c, _)| c == client)
