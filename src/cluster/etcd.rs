@@ -5,7 +5,8 @@
 //!
 //! Each member is one container; other members reach it by the address that `layout` gives it, through Toxiproxy.
 use super::layout::Layout;
-use crate::etcd::{EtcdError, Member, Status};
+use super::probe::answered;
+use crate::etcd::{Member, Status};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -54,7 +55,7 @@ pub(super) async fn until_listens(at: SocketAddr, deadline: Duration) -> Result<
     let began = Instant::now();
     let member = Member::new(at, ANSWER);
     loop {
-        let Err(why) = within(member.version()).await else {
+        let Err(why) = answered(member.version()).await else {
             return Ok(());
         };
         if began.elapsed() > deadline {
@@ -79,10 +80,10 @@ pub(super) async fn agree(members: &[SocketAddr]) -> Result<String, String> {
             Err(why) => (why, None),
         };
         if let Some(leader) = leader
-            && let Ok(first) = within(members[0].status()).await
+            && let Ok(first) = answered(members[0].status()).await
         {
             // Whether it was done, the next look tells.
-            let _ = within(members[leader].move_leader(first.member)).await;
+            let _ = answered(members[leader].move_leader(first.member)).await;
         }
         if began.elapsed() > CONVERGE {
             return Err(format!("after {CONVERGE:?}: {why}"));
@@ -95,7 +96,7 @@ pub(super) async fn agree(members: &[SocketAddr]) -> Result<String, String> {
 async fn look(members: &[Member]) -> Result<(usize, String), String> {
     let mut all: Vec<Status> = Vec::new();
     for member in members {
-        all.push(within(member.status()).await?);
+        all.push(answered(member.status()).await?);
     }
     let named = all[0].leader;
     if named == 0 || all.iter().any(|s| s.leader != named) {
@@ -105,13 +106,6 @@ async fn look(members: &[Member]) -> Result<(usize, String), String> {
     let leader = all.iter().position(|s| s.member == named);
     let leader = leader.ok_or_else(|| "the leader is none of the members".to_owned())?;
     Ok((leader, format!("etcd {}", all[0].version)))
-}
-
-async fn within<T>(call: impl Future<Output = Result<T, EtcdError>>) -> Result<T, String> {
-    match tokio::time::timeout(ANSWER, call).await {
-        Ok(answer) => answer.map_err(|e| e.to_string()),
-        Err(_) => Err(format!("no answer within {ANSWER:?}")),
-    }
 }
 
 #[cfg(test)]

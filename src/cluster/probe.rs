@@ -20,6 +20,16 @@ pub async fn ping(address: SocketAddr, deadline: Duration) -> Result<(), String>
     Err(answer.trim_end().chars().take(200).collect())
 }
 
+/// The answer to a call, in time; else why not.
+pub async fn answered<T, E: std::fmt::Display>(
+    call: impl Future<Output = Result<T, E>>,
+) -> Result<T, String> {
+    match tokio::time::timeout(TRY, call).await {
+        Ok(answer) => answer.map_err(|e| e.to_string()),
+        Err(_) => Err(format!("no answer within {TRY:?}")),
+    }
+}
+
 /// PING until it is answered, until `dead` says that it never will be, or until the time is over: then the last error.
 pub async fn until_pong(
     address: SocketAddr,

@@ -8,7 +8,8 @@
 //! back to that; but Toxiproxy has another address in each server's network. So each server has a name of its own, which
 //! the image looks up for all servers but the one it runs: that one tells its name, and each finds what it means for itself.
 use super::layout::Layout;
-use crate::zookeeper::{Status, ZkError, command, status};
+use super::probe::answered;
+use crate::zookeeper::{Status, command, status};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -62,7 +63,7 @@ fn number(layout: &Layout, node: usize) -> usize {
 pub(super) async fn until_listens(at: SocketAddr, deadline: Duration) -> Result<(), String> {
     let began = Instant::now();
     loop {
-        let why = match within(command(at, ANSWER, "ruok")).await {
+        let why = match answered(command(at, ANSWER, "ruok")).await {
             Ok(said) if said == "imok" => return Ok(()),
             Ok(said) => said,
             Err(why) => why,
@@ -78,7 +79,7 @@ pub(super) async fn until_listens(at: SocketAddr, deadline: Duration) -> Result<
 pub(super) async fn agree(servers: &[SocketAddr]) -> Result<String, String> {
     let began = Instant::now();
     loop {
-        let looks = servers.iter().map(|at| within(status(*at, ANSWER)));
+        let looks = servers.iter().map(|at| answered(status(*at, ANSWER)));
         let looks = futures_util::future::join_all(looks).await;
         let all: Vec<Status> = looks.iter().flatten().copied().flatten().collect();
         if all.len() == servers.len() && all.iter().filter(|s| s.leads).count() == 1 {
@@ -93,19 +94,12 @@ pub(super) async fn agree(servers: &[SocketAddr]) -> Result<String, String> {
 
 /// Such as `ZooKeeper 3.8.0`.
 async fn version(at: SocketAddr) -> Result<String, String> {
-    let said = within(command(at, ANSWER, "srvr")).await?;
+    let said = answered(command(at, ANSWER, "srvr")).await?;
     let full = said
         .lines()
         .find_map(|l| l.strip_prefix("Zookeeper version: "));
     let short = full.and_then(|v| v.split(['-', ',', ' ']).next());
     Ok(format!("ZooKeeper {}", short.unwrap_or("?")))
-}
-
-async fn within<T>(call: impl Future<Output = Result<T, ZkError>>) -> Result<T, String> {
-    match tokio::time::timeout(ANSWER, call).await {
-        Ok(answer) => answer.map_err(|e| e.to_string()),
-        Err(_) => Err(format!("no answer within {ANSWER:?}")),
-    }
 }
 
 #[cfg(test)]
