@@ -10,7 +10,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::Stdio;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 /// Whether the Python libraries are there.
 fn python(folders: &[&str]) -> bool {
@@ -85,16 +86,7 @@ fn every_report_states_what_must_be_found_and_stands_in_the_table() {
 fn the_adapter_of_the_protocol_page_gets_its_card() {
     let _alone = alone();
     let results = tempfile::tempdir().expect("a folder");
-    let mut command = fencepost();
-    command.args(["scorecard", "--backend", "local", "--results"]);
-    command.arg(results.path());
-    command.args([
-        "--schedule",
-        "crash",
-        "--",
-        "python3",
-        "adapters/example.py",
-    ]);
+    let mut command = scorecard(results.path(), "crash", &["adapters/example.py"]);
     let out = command.output().expect("fencepost runs");
     let card = String::from_utf8_lossy(&out.stdout);
     let words = String::from_utf8_lossy(&out.stderr);
@@ -106,6 +98,15 @@ fn the_adapter_of_the_protocol_page_gets_its_card() {
     for check in ["tokens", "extension", "one-dead"] {
         assert_eq!(grade(&card, check), "-", "{check}\n{card}");
     }
+}
+
+/// Puts one schedule to an adapter in Python; `adapter` is its file and arguments.
+fn scorecard(results: &Path, schedule: &str, adapter: &[&str]) -> Command {
+    let mut command = fencepost();
+    command.args(["scorecard", "--backend", "local", "--results"]);
+    command.arg(results).args(["--schedule", schedule, "--"]);
+    command.arg("python3").args(adapter);
+    command
 }
 
 /// A check's grade on a card.
@@ -120,17 +121,8 @@ fn grade<'a>(card: &'a str, check: &str) -> &'a str {
 fn a_lock_that_is_taken_back_and_tokens_that_do_not_rise_are_on_the_card() {
     let _alone = alone();
     let results = tempfile::tempdir().expect("a folder");
-    let mut command = fencepost();
-    command.args(["scorecard", "--backend", "local", "--results"]);
-    command
-        .arg(results.path())
-        .args(["--schedule", "renew-lost", "--"]);
-    command.args([
-        "python3",
-        "tests/hostile/variant.py",
-        "takes-back",
-        "one-token",
-    ]);
+    let adapter = ["tests/hostile/variant.py", "takes-back", "one-token"];
+    let mut command = scorecard(results.path(), "renew-lost", &adapter);
     let out = command.output().expect("fencepost runs");
     let card = String::from_utf8_lossy(&out.stdout);
     let words = String::from_utf8_lossy(&out.stderr);
@@ -146,12 +138,7 @@ fn a_lock_that_is_taken_back_and_tokens_that_do_not_rise_are_on_the_card() {
 fn an_interrupted_scorecard_tells_what_it_has() {
     let _alone = alone();
     let results = tempfile::tempdir().expect("a folder");
-    let mut command = fencepost();
-    command.args(["scorecard", "--backend", "local", "--results"]);
-    command
-        .arg(results.path())
-        .args(["--schedule", "crash", "--"]);
-    command.args(["python3", "adapters/example.py"]);
+    let mut command = scorecard(results.path(), "crash", &["adapters/example.py"]);
     let piped = command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = piped.spawn().expect("fencepost runs");
     let lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
