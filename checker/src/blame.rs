@@ -68,9 +68,7 @@ impl Cause {
             culprits: Vec::new(),
         }
     }
-}
 
-impl Cause {
     /// Whose loss it is, and the position of the `set` that wrote the value, where that is known though it was not read.
     pub(crate) fn unread(&self, f: &Facts) -> Option<(u32, u32)> {
         let (Why::Lost { victim, .. }, Some(seen)) = (self.why, self.seen) else {
