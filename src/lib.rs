@@ -40,6 +40,7 @@ pub mod record;
 pub mod report;
 pub mod resp;
 pub mod run;
+mod sent;
 pub mod serve;
 pub mod tap;
 mod words;

@@ -80,6 +80,8 @@ impl Drop for Handle {
 struct Inner {
     addr: SocketAddr,
     connect_limit: Duration,
+    /// Its commands are a part of what a lock costs.
+    counts: bool,
     state: RefCell<State>,
 }
 
@@ -136,9 +138,19 @@ impl State {
 impl Resp {
     /// A connection to `addr`, not made yet. `connect_limit` bounds the making of each.
     pub fn new(addr: SocketAddr, connect_limit: Duration) -> Self {
+        Self::with(addr, connect_limit, true)
+    }
+
+    /// As [`Resp::new`], for questions that go on beside the lock's commands and are not counted among them.
+    pub fn beside(addr: SocketAddr, connect_limit: Duration) -> Self {
+        Self::with(addr, connect_limit, false)
+    }
+
+    fn with(addr: SocketAddr, connect_limit: Duration, counts: bool) -> Self {
         let inner = Inner {
             addr,
             connect_limit,
+            counts,
             state: RefCell::default(),
         };
         Self(Rc::new(Handle(Rc::new(inner))))
@@ -192,7 +204,9 @@ impl Inner {
             let (mut stream, mut input) = (stream, Input::default());
             let why = poll_fn(|cx| self.turn(&mut stream, &mut input, cx)).await;
             let mut state = self.state.borrow_mut();
+            let open = state.pending.len();
             state.fail_sent(why);
+            self.count(open - state.pending.len());
             if last || state.closed {
                 state.fail_queued(why);
             }
@@ -249,11 +263,19 @@ impl Inner {
         Poll::Pending
     }
 
+    /// So many commands left, and are answered or never will be.
+    fn count(&self, commands: usize) {
+        if self.counts {
+            crate::sent::more(commands as u64);
+        }
+    }
+
     /// Hand every whole answer in `input` to its command.
     fn answer(&self, input: &mut Input) -> Result<(), Break> {
         let mut state = self.state.borrow_mut();
         while let Some(value) = input.take()? {
             let (_, answer) = state.pending.pop_front().ok_or(Break::Garbled)?;
+            self.count(1);
             let _ = answer.send(Ok(value));
         }
         Ok(())

@@ -36,6 +36,8 @@ struct Open {
     workers: RefCell<HashMap<u32, Worker>>,
     /// Set where the lock lives in a session, whose loss is told.
     session: Option<Notifier>,
+    /// Requests that made connections ready: no part of what a lock costs.
+    sent_before: u64,
 }
 
 struct Worker {
@@ -146,12 +148,13 @@ impl UserLock for Builtin {
         }
         let nodes = if control { Vec::new() } else { init.nodes };
         let tongue = Tongue::of(&name);
-        let open = Open {
+        let mut open = Open {
             lock,
             prefix: init.prefix,
             shared: Rc::new(Shared::new(nodes, node_timeout, per_worker, route, tongue)),
             workers: RefCell::default(),
             session: tongue.map(|_| info.notifier),
+            sent_before: 0,
         };
         let workers = init.workers.clamp(1, 4096);
         let envs: Vec<WorkerEnv> = (0..workers).map(|w| open.env(w)).collect();
@@ -162,6 +165,7 @@ impl UserLock for Builtin {
             route.ask().await;
         }
         Route::follow(&open.shared);
+        open.sent_before = crate::sent::so_far();
         self.open = Some(open);
         Ok(About {
             library: format!("fencepost/{name}"),
@@ -269,7 +273,8 @@ impl UserLock for Builtin {
     }
 
     fn messages(&self) -> Option<u64> {
-        self.open.as_ref().map(|open| open.shared.sent.get())
+        let open = self.open.as_ref()?;
+        Some(crate::sent::so_far() - open.sent_before)
     }
 }
 

@@ -9,7 +9,7 @@ use futures_util::future::{Either, LocalBoxFuture};
 use rand::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use redis::Value;
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{OnceCell, RefCell};
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -33,8 +33,6 @@ pub(super) struct Shared {
     random: RefCell<Xoshiro256PlusPlus>,
     /// Set where the servers are members of one cluster.
     members: Option<Members>,
-    /// Commands of locks so far; not those that make connections ready.
-    pub(super) sent: Cell<u64>,
     /// SHA-1 of each script, as a server computed it.
     hashes: [OnceCell<String>; ScriptId::ALL.len()],
 }
@@ -57,7 +55,6 @@ impl Shared {
             route,
             start: Instant::now(),
             random: RefCell::new(Xoshiro256PlusPlus::from_os_rng()),
-            sent: Cell::new(0),
             hashes: [const { OnceCell::new() }; ScriptId::ALL.len()],
         };
         shared.links = (!per_worker).then(|| shared.connect());
@@ -67,10 +64,6 @@ impl Shared {
     fn connect(&self) -> Links {
         let link = |addr: &SocketAddr| Resp::new(*addr, self.connect_limit);
         self.nodes.iter().map(link).collect()
-    }
-
-    fn count(&self) {
-        self.sent.set(self.sent.get() + 1);
     }
 
     /// The environment of one more worker.
@@ -133,13 +126,11 @@ impl WorkerEnv {
     fn run(&self, node: usize, script: Script<'_>) -> GoesOn {
         let link = self.links[node].clone();
         let (id, cmd) = (script.id(), self.script(script));
-        let shared = self.shared.clone();
         let answer = link.call(&cmd);
         let work = async move {
             match reply(answer.await) {
                 // A definite refusal: nothing was executed, so the text may follow.
                 Err(CallError::Server(word)) if word == "NOSCRIPT" => {
-                    shared.count();
                     reply(link.call(&by_text(id, &cmd)).await)
                 }
                 answer => answer,
@@ -202,7 +193,6 @@ impl Env for WorkerEnv {
     }
 
     fn call(&self, node: usize, cmd: Cmd<'_>) -> impl Future<Output = Result<Reply, CallError>> {
-        self.shared.count();
         let node = self.shared.route.as_ref().map_or(node, Route::node);
         let packed = match cmd {
             Cmd::SetNxPx { key, value, ttl } => {

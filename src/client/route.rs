@@ -49,7 +49,10 @@ impl Route {
         let addresses: Result<Vec<SocketAddr>, _> = sentinels.iter().map(|s| s.parse()).collect();
         let addresses = addresses.map_err(|_| bad("option `sentinels` is addresses"))?;
         Ok(Some(Self {
-            sentinels: addresses.iter().map(|at| Resp::new(*at, ANSWER)).collect(),
+            sentinels: addresses
+                .iter()
+                .map(|at| Resp::beside(*at, ANSWER))
+                .collect(),
             service: service.unwrap_or("fencepost").to_owned(),
             announced,
             node: Cell::new(0),

@@ -52,6 +52,7 @@ impl Http {
     pub(super) async fn ask(&self, request: &[u8]) -> Result<Answer, EtcdError> {
         let mut stream = self.connection().await?;
         let lost = |_| EtcdError::Unknown(Break::Reset);
+        crate::sent::more(1);
         stream.write_all(request).await.map_err(lost)?;
         let mut got = Vec::new();
         let head = loop {

@@ -320,6 +320,7 @@ impl Conn {
     }
 
     async fn send(&mut self, bytes: &[u8]) -> Result<(), ZkError> {
+        crate::sent::more(1);
         self.stream.write_all(bytes).await.map_err(|_| RESET)
     }
 
