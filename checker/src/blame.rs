@@ -11,8 +11,8 @@
 use crate::facts::{Facts, length, seconds};
 use crate::names::{NONE, Name};
 use crate::section::{Ended, Extension, NEVER, usable};
-use crate::servers::{How, Label, Loss, SeenKind, Stay};
-use crate::unread;
+use crate::servers::{How, Loss, SeenKind, Stay};
+use crate::unread::{self, may_have_had};
 use crate::verdict::Blame;
 
 /// The cause of one exclusion.
@@ -401,56 +401,6 @@ pub(crate) fn never_had(f: &Facts, section: u32) -> Option<usize> {
     let possible = f.servers.nodes.iter();
     let possible = possible.filter(|n| may_have_had(f, section, **n)).count();
     (possible < model.quorum as usize).then_some(possible)
-}
-
-/// Whether a node can have held a grant's value when that was granted.
-pub(crate) fn may_have_had(f: &Facts, section: u32, node: Name) -> bool {
-    let s = f.section(section);
-    let mine = f.servers.sets_of(s.owner).map(|i| f.servers.at(i));
-    if mine.into_iter().any(|e| e.node == node && e.key == s.key) {
-        return true;
-    }
-    if f.servers.blind(node, s.inv, s.ret) {
-        return true;
-    }
-    // A value of several grants may stand there since an earlier one.
-    let shared = f.shared_from(s.owner).is_some_and(|from| from < s.inv);
-    if shared && stood_before(f, section, node) {
-        return true;
-    }
-    // A `set` whose value was gone again when it was read, or was read as a later one's, may be this one.
-    f.servers.between(s.key, s.inv, s.ret).any(|i| {
-        let e = f.servers.at(i);
-        let written = matches!(e.kind, SeenKind::Set | SeenKind::Expire);
-        e.node == node && written && !certain_label(f, i)
-    })
-}
-
-/// Whether what the node was last seen to do with the key before a grant was asked for may have left the grant's value.
-fn stood_before(f: &Facts, section: u32, node: Name) -> bool {
-    let s = f.section(section);
-    let mut before = f.servers.before(s.key, s.inv);
-    before
-        .find(|i| f.servers.at(*i).node == node)
-        .is_some_and(|i| {
-            let e = f.servers.at(i);
-            match e.kind {
-                SeenKind::Set => !certain_label(f, i),
-                SeenKind::Expire | SeenKind::Value => e.owner == NONE || e.owner == s.owner,
-                _ => false,
-            }
-        })
-}
-
-/// Whether the owner read after a `set` is certainly the one that was set: each value of a grant is set once a node, so
-/// of two `set`s with one label the earlier is mislabelled. A value that no grant carries may be set again and again, so
-/// there it must be certain of later `set`s, too.
-pub(crate) fn certain_label(f: &Facts, set: u32) -> bool {
-    match f.servers.label(set) {
-        Label::Doubtful => false,
-        Label::Once => f.owned_by(f.servers.at(set).owner).is_some(),
-        Label::Certain => true,
-    }
 }
 
 /// The half sentence after the colon: `n3 restarted without A's key by 1.190 s`.

@@ -1,16 +1,16 @@
-//! Whose value a `set` wrote that was gone again before the observer could read it.
+//! Whose value a node can have held, and which `set` wrote it that was gone again before the observer could read it.
 //!
-//! Owns that conclusion. Must not know promises or checks. Stays that follow from it go to `blame` and `proof`.
+//! Owns these conclusions from what was not read. Must not know promises or checks. Stays that follow from them go to
+//! `blame` and `proof`.
 //!
 //! Why it is sound. A grant's value was on a quorum, or its library lied (`truthful`). Where just a quorum of nodes may
 //! have had it, it was on each of them; and where one of those was in sight all through the acquire, and did just one
 //! `set` meanwhile whose value is not known, that `set` wrote it. That the library did not lie is no assumption: the
 //! conclusion is drawn only if no other acquire that can have written it was under way.
-use crate::blame::{certain_label, may_have_had};
 use crate::facts::Facts;
 use crate::names::{NONE, Name};
 use crate::section::{NEVER, Ns};
-use crate::servers::{SeenKind, Stay};
+use crate::servers::{Label, SeenKind, Stay};
 
 /// Acquires without a definite answer, by key: one of them may have set a value that nobody was told of.
 #[derive(Debug, Default)]
@@ -65,7 +65,7 @@ pub(crate) fn stays(f: &Facts, section: u32) -> Vec<Stay> {
 /// Positions of the `set`s that wrote a grant's value though that was not read: one on each node where that follows.
 pub(crate) fn sets(f: &Facts, section: u32) -> Vec<u32> {
     let s = f.section(section);
-    if s.owner == NONE || f.owned_by(s.owner) != Some(section) || s.start < s.inv {
+    if s.owner == NONE || f.owned_by(s.owner) != Some(section) || s.quoted {
         return Vec::new();
     }
     let read = |node: Name| {
@@ -121,4 +121,54 @@ fn another(f: &Facts, section: u32, set: u32) -> bool {
     };
     f.doubts.any(e.key, e.not_before, e.at)
         || granted.any(|i| i != section && !elsewhere(f.section(i).owner))
+}
+
+/// Whether a node can have held a grant's value when that was granted.
+pub(crate) fn may_have_had(f: &Facts, section: u32, node: Name) -> bool {
+    let s = f.section(section);
+    let mine = f.servers.sets_of(s.owner).map(|i| f.servers.at(i));
+    if mine.into_iter().any(|e| e.node == node && e.key == s.key) {
+        return true;
+    }
+    if f.servers.blind(node, s.inv, s.ret) {
+        return true;
+    }
+    // A value of several grants may stand there since an earlier one.
+    let shared = f.shared_from(s.owner).is_some_and(|from| from < s.inv);
+    if shared && stood_before(f, section, node) {
+        return true;
+    }
+    // A `set` whose value was gone again when it was read, or was read as a later one's, may be this one.
+    f.servers.between(s.key, s.inv, s.ret).any(|i| {
+        let e = f.servers.at(i);
+        let written = matches!(e.kind, SeenKind::Set | SeenKind::Expire);
+        e.node == node && written && !certain_label(f, i)
+    })
+}
+
+/// Whether what the node was last seen to do with the key before a grant was asked for may have left the grant's value.
+fn stood_before(f: &Facts, section: u32, node: Name) -> bool {
+    let s = f.section(section);
+    let mut before = f.servers.before(s.key, s.inv);
+    before
+        .find(|i| f.servers.at(*i).node == node)
+        .is_some_and(|i| {
+            let e = f.servers.at(i);
+            match e.kind {
+                SeenKind::Set => !certain_label(f, i),
+                SeenKind::Expire | SeenKind::Value => e.owner == NONE || e.owner == s.owner,
+                _ => false,
+            }
+        })
+}
+
+/// Whether the owner read after a `set` is certainly the one that was set: each value of a grant is set once a node, so
+/// of two `set`s with one label the earlier is mislabelled. A value that no grant carries may be set again and again, so
+/// there it must be certain of later `set`s, too.
+pub(crate) fn certain_label(f: &Facts, set: u32) -> bool {
+    match f.servers.label(set) {
+        Label::Doubtful => false,
+        Label::Once => f.owned_by(f.servers.at(set).owner).is_some(),
+        Label::Certain => true,
+    }
 }

@@ -5,11 +5,12 @@
 //! at work that did not remove that other's own value.
 use super::{Answer, CheckInfo, exclusions, no_evidence};
 use crate::analysis::{Analysis, Found, finding};
-use crate::blame::{blamed, certain_label, culprits};
+use crate::blame::{blamed, culprits};
 use crate::facts::{Facts, seconds};
 use crate::proof;
 use crate::section::Ended;
 use crate::servers::SeenKind;
+use crate::unread::certain_label;
 use crate::verdict::Class;
 use std::collections::HashMap;
 
