@@ -4,13 +4,13 @@
 //! `check` judges alike.
 //!
 //! First all is dropped that is not of the finding's key and workers; then delta debugging (Zeller and Hildebrandt,
-//! 2002) over whole operations, until no single one can be left out. Alike means: the
-//! same check says the same sentence with the same blame, nothing is violated that was not before, and all events fit
-//! together.
+//! 2002) over whole operations, until no single one can be left out. Alike means: the same check says the same sentence with
+//! the same blame, and nothing that it did not say of the whole; no other check is violated that was not before, nor blames
+//! anybody else; and all events fit together.
 use crate::event::{Event, Process};
 use crate::history::{HistoryError, each_line, open_lines};
 use crate::model::Header;
-use crate::verdict::{Finding, Outcome, Verdict};
+use crate::verdict::{CheckResult, Finding, Outcome, Verdict};
 use crate::{Checker, Options};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -76,8 +76,8 @@ struct Search<'a> {
     /// Lines that only make sense together: an operation with its answer, a fault with its phases.
     units: Vec<Vec<usize>>,
     finding: &'a Finding,
-    /// Checks that were violated in the whole.
-    violated: HashSet<&'a str>,
+    /// What was violated in the whole.
+    violated: Vec<&'a CheckResult>,
 }
 
 impl<'a> Search<'a> {
@@ -136,7 +136,7 @@ impl<'a> Search<'a> {
             lines,
             units: units.all,
             finding,
-            violated: violated.map(|c| c.name.as_str()).collect(),
+            violated: violated.collect(),
         }))
     }
 
@@ -161,17 +161,26 @@ impl<'a> Search<'a> {
         }
         let v = checker.finish();
         let found = v.check(&self.finding.check);
-        let found = found.is_some_and(|c| {
-            let mut same = c
-                .findings
-                .iter()
-                .filter(|f| f.sentence == self.finding.sentence);
-            same.any(|f| f.blame == self.finding.blame)
-        });
+        let same =
+            |f: &Finding| (&f.sentence, &f.blame) == (&self.finding.sentence, &self.finding.blame);
         let mut checks = v.checks.iter().filter(|c| c.outcome == Outcome::Violated);
-        found
+        found.is_some_and(|c| c.findings.iter().any(same))
             && v.counts.get("anomalies") == Some(&0)
-            && checks.all(|c| self.violated.contains(c.name.as_str()))
+            && checks.all(|c| self.said(c))
+    }
+
+    /// Whether all that a check says of a part it said of the whole, or might have among what it only counted.
+    fn said(&self, part: &CheckResult) -> bool {
+        let Some(whole) = self.violated.iter().find(|c| c.name == part.name) else {
+            return false;
+        };
+        let mine = part.name == self.finding.check;
+        let counted = whole.count > whole.findings.len() as u64;
+        let known = |f: &Finding| {
+            let mut of_whole = whole.findings.iter();
+            of_whole.any(|w| w.blame == f.blame && (!mine || w.sentence == f.sentence))
+        };
+        counted || part.findings.iter().all(known)
     }
 
     /// Leaves out all that can be, in ever smaller pieces.

@@ -1,7 +1,9 @@
 //! What explains a finding: its proof, and the smallest part of the history that still shows it.
 mod histories;
 
-use fencepost_checker::{Finding, Options, Outcome, Part, check_path, check_reader, shrink};
+use fencepost_checker::{
+    Finding, Options, Outcome, Part, Verdict, check_path, check_reader, shrink,
+};
 use histories::{clients, random};
 use proptest::prelude::*;
 use std::fmt::Write as _;
@@ -13,10 +15,17 @@ fn golden() -> Vec<PathBuf> {
     files.map(|f| f.expect("readable").path()).collect()
 }
 
-/// The part alone gives the same finding.
-fn alike(part: &Part, finding: &Finding) {
+/// The part alone gives the same finding, and its check says nothing that it did not say of the whole.
+fn alike(part: &Part, finding: &Finding, whole: &Verdict) {
     let alone = check_reader(part.text.as_bytes()).expect("judged");
     let check = alone.check(&finding.check).expect("it is in the table");
+    let before = whole.check(&finding.check).expect("it is in the table");
+    if before.count == before.findings.len() as u64 {
+        for f in &check.findings {
+            let known = before.findings.iter().any(|w| w.sentence == f.sentence);
+            assert!(known, "{}\n{}", f.sentence, part.text);
+        }
+    }
     let mut found = check.findings.iter();
     let same = found.any(|f| f.sentence == finding.sentence && f.blame == finding.blame);
     assert!(same, "{}\n{}", finding.sentence, part.text);
@@ -33,7 +42,7 @@ fn the_smallest_part_is_judged_alike() {
                 let part = shrink(&path, &Options::default(), &v, finding).expect("readable");
                 let part =
                     part.unwrap_or_else(|| panic!("{}: no part shows {}", path.display(), c.name));
-                alike(&part, finding);
+                alike(&part, finding, &v);
                 parts += 1;
             }
         }
@@ -102,7 +111,7 @@ proptest! {
             proved(finding, &text);
             let part = shrink(file.path(), &Options::default(), &v, finding).expect("readable");
             let part = part.unwrap_or_else(|| panic!("no part shows {}\n{text}", finding.sentence));
-            alike(&part, finding);
+            alike(&part, finding, &v);
         }
     }
 }
