@@ -6,7 +6,7 @@ use crate::facts::{Facts, seconds};
 use crate::names::{NONE, Name};
 use crate::parallel;
 use crate::proof;
-use crate::section::{NEVER, Ns, Piece};
+use crate::section::{Ended, NEVER, Ns, Piece};
 use crate::servers::{How, SeenKind};
 use crate::sweep::{PAIRS_MAX, Pair, Sweep};
 use crate::unread;
@@ -229,7 +229,9 @@ impl Analysis {
             self.overrun.excused += 1;
         }
         let holder = f.names.text(f.section(pair.a).client);
-        if f.model().promises_notice && self.unforced.len() < PAIRS_MAX as usize {
+        let latest = lease_may_last(f, pair);
+        if latest.is_none() && f.model().promises_notice && self.unforced.len() < PAIRS_MAX as usize
+        {
             let since = f.section(pair.a).inv;
             // One message lost or refused forces nobody to go on without a word.
             let mut active = f.faults.active(since, pair.from);
@@ -238,9 +240,13 @@ impl Analysis {
                 self.unforced.push(pair);
             }
         }
-        let blame = Blame::Client(holder.to_owned());
-        self.overrun
-            .add(Some(pair.cluster), || overrun_finding(f, pair, blame));
+        let blame = match latest {
+            None => Blame::Client(holder.to_owned()),
+            Some(_) => Blame::Unknown,
+        };
+        self.overrun.add(Some(pair.cluster), || {
+            overrun_finding(f, pair, blame, latest)
+        });
     }
 
     /// Promises that a service's doing ended early, outside of every exclusion.
@@ -273,6 +279,9 @@ impl Analysis {
         self.latent = lost.count() as u64;
     }
 }
+
+/// The part of a lease that a call may take before it counts as one that waited.
+const WAITED: Ns = 10;
 
 /// The pair in the order of the grants.
 fn in_order(f: &Facts, mut pair: Pair) -> Pair {
@@ -408,8 +417,12 @@ fn exclusion_finding(f: &Facts, pair: Pair, cause: &Cause) -> Finding {
         }
     };
     let (a, b) = (f.section(pair.a), f.section(pair.b));
+    let others = match proof::service::others(f, pair).len() {
+        0 => String::new(),
+        n => format!(", and {n} more held, of {} permits", f.model().permits),
+    };
     let sentence = format!(
-        "B ({}) was granted {} at {} while A ({}) held a promise until {}: {}",
+        "B ({}) was granted {} at {} while A ({}) held a promise until {}{others}: {}",
         f.names.text(b.client),
         f.names.text(b.key),
         seconds(b.ret),
@@ -434,14 +447,37 @@ fn promise_before(f: &Facts, section: u32, at: Ns) -> Option<Ns> {
     pieces.last().map(|p| p.end)
 }
 
-fn overrun_finding(f: &Facts, pair: Pair, blame: Blame) -> Finding {
+/// When A's lease may have ended at the latest, if B may have been granted before: nobody looked at the servers, or A's call
+/// took so long that it waited, and nobody saw when its lease began.
+fn lease_may_last(f: &Facts, pair: Pair) -> Option<Ns> {
+    let (a, b) = (f.section(pair.a), f.section(pair.b));
+    if a.quoted {
+        return None;
+    }
+    let waited = a.ret.saturating_sub(a.start) > a.lease / WAITED;
+    let seen = a.owner != NONE && f.servers.sets_of(a.owner).next().is_some();
+    if seen || (f.model().observed && !waited) {
+        return None;
+    }
+    let granted = a.ret.saturating_add(a.lease);
+    let extensions = f.extensions_of(pair.a).iter();
+    let moved = extensions.filter(|e| e.ended == Ended::Ok && e.ret <= pair.from);
+    let moved = moved.map(|e| e.ret.saturating_add(e.lease)).max();
+    let latest = granted.max(moved.unwrap_or(0));
+    (b.inv < latest).then_some(latest)
+}
+
+fn overrun_finding(f: &Facts, pair: Pair, blame: Blame, latest: Option<Ns>) -> Finding {
     let (a, b) = (f.section(pair.a), f.section(pair.b));
     let end = promise_before(f, pair.a, pair.from);
     let end = end.map_or("before it was answered".to_owned(), |end| {
         format!("at {}", seconds(end))
     });
+    let or = latest.map_or(String::new(), |latest| {
+        format!(" at the earliest and at {} at the latest", seconds(latest))
+    });
     let sentence = format!(
-        "A ({}) went on with {} past its lease, which ended {end}: B ({}) was granted it at {}, and A believed until {}",
+        "A ({}) went on with {} past its lease, which ended {end}{or}: B ({}) was granted it at {}, and A believed until {}",
         f.names.text(a.client),
         f.names.text(a.key),
         f.names.text(b.client),
@@ -449,7 +485,7 @@ fn overrun_finding(f: &Facts, pair: Pair, blame: Blame) -> Finding {
         seconds(a.belief_end),
     );
     let mut found = finding(f, "overrun", blame, pair.from, &[pair.a, pair.b], sentence)
-        .proved(proof::overrun::overrun(f, pair));
+        .proved(proof::overrun::overrun(f, pair, latest));
     found.overlap_ns = overlap(pair);
     found
 }

@@ -3,13 +3,13 @@
 //! Owns the pairing of invokes with their answers and the life of a hold. Must not know the checks. What does not
 //! fit together (an answer without an invoke) is counted, and makes the verdict unknown; it never stops the reading.
 mod driver;
+mod releases;
 
 use crate::crowd::Crowds;
 use crate::event::{Event, EventType, Process};
-use crate::facts::{Denied, Facts, Ghost, Stranger, Tail, Tally, Try, Vain};
+use crate::facts::{Facts, Ghost, Tail, Tally, Try, Vain};
 use crate::hash::Map;
 use crate::model::LockKind;
-use crate::mutant::{self, Mutant};
 use crate::names::Name;
 use crate::operation::{Op, Open, is_not_yours, no_quorum, says_held};
 use crate::seat::{Seat, Seats};
@@ -176,12 +176,21 @@ impl Collector {
                     tail.tries += 1;
                     tail.first_try = tail.first_try.or(Some(event.time));
                 }
-            }
-            Op::Release if subject != NO_SECTION => {
                 let hold = self.seats.hold(seat);
-                hold.undone += 1;
-                if hold.undone >= hold.depth {
-                    self.release_begins(crowd, subject, event.time);
+                // It does something else: an acquire that was asked for before will not be answered any more.
+                hold.doubt = hold.doubt.min(hold.asks);
+                hold.asks = event.time;
+            }
+            Op::Release => {
+                self.next_permit(seat);
+                let hold = self.seats.hold(seat);
+                hold.let_go = event.time;
+                subject = hold.section;
+                if subject != NO_SECTION {
+                    hold.undone += 1;
+                    if hold.undone >= hold.depth {
+                        self.release_begins(crowd, subject, event.time);
+                    }
                 }
             }
             Op::Extend if subject != NO_SECTION => {
@@ -215,18 +224,6 @@ impl Collector {
         }
     }
 
-    fn release_begins(&mut self, crowd: u32, section: u32, at: Ns) {
-        let s = &mut self.facts.sections[section as usize];
-        // With a lease, the first release ends the hold whatever its answer.
-        if s.release_inv == NEVER {
-            if s.hold_end() == NEVER {
-                self.crowds.let_go(crowd, at);
-            }
-            s.release_inv = at;
-            s.release = Ended::Open;
-        }
-    }
-
     fn answer(&mut self, process: u64, op: Op, open: Open, event: &Event<'_>) {
         self.in_time(op, open, event);
         match op {
@@ -250,7 +247,18 @@ impl Collector {
         let seat = open.seat;
         let Seat { crowd, worker, .. } = *self.seats.get(seat);
         self.crowds.answered(crowd);
-        let ok = event.kind == EventType::Ok;
+        let hold = self.seats.hold(seat);
+        if hold.asks == open.inv {
+            hold.asks = NEVER;
+        }
+        let out_of_turn = hold.let_go > open.inv;
+        if out_of_turn {
+            self.odd(
+                event,
+                "an acquire was answered after its worker had begun a release",
+            );
+        }
+        let ok = event.kind == EventType::Ok && !out_of_turn;
         if let Some(tail) = self.tail(open.key) {
             if ok {
                 tail.granted = tail.granted.or(Some(event.time));
@@ -284,8 +292,11 @@ impl Collector {
         self.crowds.granted(crowd, open.inv);
         (granted.wanted, granted.retried) = self.seats.granted(seat, open.inv);
         granted.start = v.since.map_or(open.inv, |since| since.min(event.time));
-        self.facts.sections.push(granted);
+        granted.quoted = v.since.is_some();
         let hold = self.seats.hold(seat);
+        granted.below = self.facts.beside(hold.section);
+        hold.most += 1;
+        self.facts.sections.push(granted);
         (hold.section, hold.depth, hold.undone) = (section, 1, 0);
     }
 
@@ -311,7 +322,7 @@ impl Collector {
                 ret: event.time,
             });
         }
-        if event.kind == EventType::Info {
+        if event.kind != EventType::Fail {
             let hold = self.seats.hold(open.seat);
             hold.doubt = hold.doubt.min(open.inv);
             if exact {
@@ -349,6 +360,7 @@ impl Collector {
             return false;
         }
         hold.depth += 1;
+        hold.most += 1;
         let section = hold.section;
         self.seats.waits_no_more(open.seat);
         if lease != NEVER {
@@ -364,80 +376,6 @@ impl Collector {
             });
         }
         true
-    }
-
-    fn released(&mut self, process: u64, open: Open, event: &Event<'_>) {
-        let leased = self.facts.header.model.ttl_ms.is_some();
-        let Seat { hold, crowd, .. } = *self.seats.get(open.seat);
-        let section = hold.section;
-        if section == NO_SECTION || open.subject == NO_SECTION {
-            self.released_nothing(process, open, hold.doubt, event);
-            return;
-        }
-        if event.kind == EventType::Fail && is_not_yours(event) {
-            self.facts.denied.push(Denied {
-                section,
-                inv: open.inv,
-                ret: event.time,
-            });
-        }
-        if event.kind == EventType::Fail {
-            let hold = self.seats.hold(open.seat);
-            hold.undone = hold.undone.saturating_sub(1);
-        }
-        let s = &mut self.facts.sections[section as usize];
-        if s.release != Ended::Open {
-            // After a release without a definite answer, or inside of a reentrant hold.
-            if s.release != Ended::Not && hold.doubt != NEVER {
-                self.released_nothing(process, open, hold.doubt, event);
-            }
-            return;
-        }
-        match event.kind {
-            EventType::Ok => {
-                s.release = Ended::Ok;
-                // Another process of its worker may have begun it, by a later stamp.
-                s.release_ret = event.time.max(s.release_inv);
-                if !leased {
-                    let hold = self.seats.hold(open.seat);
-                    hold.section = NO_SECTION;
-                }
-            }
-            // A failed release did not happen: without a lease the hold goes on.
-            EventType::Fail if !leased => {
-                s.release = Ended::Not;
-                s.release_inv = NEVER;
-                self.crowds.holds_on(crowd);
-            }
-            EventType::Fail => {
-                s.release = Ended::Fail;
-                s.release_ret = event.time.max(s.release_inv);
-            }
-            _ => s.release = Ended::Info,
-        }
-    }
-
-    /// A release of a worker that was granted nothing that it did not release: a stranger's, or clean-up.
-    fn released_nothing(&mut self, process: u64, open: Open, doubt: Ns, event: &Event<'_>) {
-        if event.kind == EventType::Fail {
-            return;
-        }
-        let known = event.kind == EventType::Ok;
-        if doubt != NEVER && !mutant::wrong(Mutant::CleanUp) {
-            self.facts.ghosts.push(Ghost {
-                key: open.key,
-                inv: doubt,
-                release: (open.inv, if known { event.time } else { NEVER }),
-            });
-        } else if known {
-            self.facts.strangers.push(Stranger {
-                key: open.key,
-                client: open.client,
-                process,
-                inv: open.inv,
-                ret: event.time,
-            });
-        }
     }
 
     /// Operations that were never answered: an acquire may have been granted, a clean-up may have been done.
@@ -458,8 +396,9 @@ impl Collector {
             });
         }
         for open in self.open[Op::Release as usize].values() {
-            let doubt = self.seats.get(open.seat).hold.doubt;
-            if doubt != NEVER {
+            let hold = self.seats.get(open.seat).hold;
+            let doubt = hold.doubt.min(hold.asks);
+            if doubt < open.inv {
                 self.facts.ghosts.push(Ghost {
                     key: open.key,
                     inv: doubt,

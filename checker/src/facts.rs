@@ -45,12 +45,14 @@ pub(crate) struct Vain {
     pub ret: Ns,
 }
 
-/// A release that was told that the lock is not, or no longer, its caller's.
+/// A release that failed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Denied {
     pub section: u32,
     pub inv: Ns,
     pub ret: Ns,
+    /// It was told that the lock is not, or no longer, its caller's.
+    pub not_yours: bool,
 }
 
 /// A failed acquire of a lock without lease, whose answer says that another held it. 32 bytes.
@@ -332,6 +334,22 @@ impl Facts {
 
     pub(crate) fn section(&self, i: u32) -> &Section {
         &self.sections[i as usize]
+    }
+
+    /// What a worker holds beside its next grant, where it may hold several permits: `last`, or what it held below.
+    pub(crate) fn beside(&self, mut last: u32) -> u32 {
+        let model = self.model();
+        let several = matches!(model.kind, LockKind::Semaphore | LockKind::ReadWrite);
+        if !several || model.ttl_ms.is_some() {
+            return NO_SECTION;
+        }
+        while let Some(s) = self.sections.get(last as usize) {
+            if s.hold_end() == NEVER {
+                break;
+            }
+            last = s.below;
+        }
+        last
     }
 
     /// The section that was granted with this owner value.

@@ -65,7 +65,8 @@
 //! A history of acquires and releases, any of which may have failed, have no definite answer or no answer, is
 //! linearizable as a mutex that knows its owner if and only if
 //! 1. the *cores* `[acquire.ret, release.inv]` of all holds of a key are pairwise disjoint (touching is allowed),
-//! 2. no release was answered ok whose worker held nothing and has no operation in doubt, and
+//! 2. no release was answered ok whose worker had been granted nothing that it had not released, and has no acquire in doubt,
+//!    and
 //! 3. no try that was told "held" touches no time in which the lock can have been held.
 //!
 //! *Soundness* (each finding is a violation). The lock is held all through a core, whatever the order; so two cores that
@@ -74,6 +75,9 @@
 //! before core k+1 began. So between `release_k.ret` and `acquire_{k+1}.inv` only a *ghost* can hold, an acquire without
 //! a definite answer; one that nobody released holds to the end, so it can only be in the last gap; one whose worker
 //! released later on (clean-up) can be in a gap which that release touches.
+//!
+//! A worker may repeat a release that had no definite answer; the core ends when the first was invoked, and once a later one
+//! was answered ok the lock is given back, whichever of them did it.
 //!
 //! *Completeness* (a history without finding has an order). Put each hold's end and the next one's begin at one time
 //! h in `[max(release_k.inv, acquire_{k+1}.inv), min(release_k.ret, core_{k+1}.start)]` where that is not empty, else
@@ -87,11 +91,21 @@
 //! `src/oracle` compares all this with a plain search on a million random histories in every test run, and sees that
 //! each comparison that is turned around is noticed. One sort and one sweep: O(n log n); what is in doubt costs nothing.
 //!
+//! *Of which a worker may hold several*: a reentrant lock, a semaphore, a reader's lock. A worker holds at least what it was
+//! granted less what it began to release, and at most what it was granted less what was answered ok; more holders than may be,
+//! each counted by the least, are a violation, and so is an ok release of more than the most. `src/oracle` compares these with
+//! a search, too. Failed tries are no evidence there.
+//!
 //! # With leases: sound, nearly complete
 //! A promise lasts from the answer until invoke + ℓ(L), ℓ(L) = L·(1−d) − floor, in union with confirmed extensions, cut
 //! by release, notice, close and death. Two promises at once cannot come from a lock that keeps time within d: the
 //! server counts the lease from a time after the invoke. It cannot see a double grant whose second answer was read
 //! after the first promise's end, nor (with waiting calls) what a wait longer than the lease hides.
+//!
+//! Where the servers were observed, or a holder before it had a promise until then, a lease can have begun only later than the
+//! invoke: then it is counted from there (`sharpen`). A holder of which no release, loss, close or death is on record counts as
+//! going on past its lease (`overrun`); whether that was its fault is left open where its lease may have begun so late that it
+//! still lasted: after a call that waited, or without a look at the servers.
 //!
 //! With several clocks, off by at most u: overlaps of intervals made smaller by u at both ends are certain; those of
 //! intervals made larger are possible, and make the verdict unknown.

@@ -107,7 +107,7 @@ pub enum LockKind {
     Mutex,
     /// One holder, which may acquire again and holds until it released as often.
     Reentrant,
-    /// At most `permits` holders; a worker holds one permit at a time.
+    /// At most `permits` holders; a worker may hold several, one at a time where permits have a lease.
     Semaphore,
     /// Many holders whose acquire was `shared`, or one whose was not.
     ReadWrite,

@@ -81,21 +81,30 @@ pub(crate) struct Open {
 /// What one worker has to do with one key.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Hold {
-    /// Its last section.
+    /// Its last section. A worker that holds several permits holds those below it, too.
     pub section: u32,
     /// The invoke of the first acquire that ended in `info`: from then on, a release without a grant is clean-up.
     pub doubt: Ns,
+    /// An acquire that waits for its answer; [`NEVER`] where there is none.
+    pub asks: Ns,
+    /// The invoke of its last release.
+    pub let_go: Ns,
     /// Acquires that were granted in the section (a reentrant lock), and releases begun that did not fail.
     pub depth: u32,
     pub undone: u32,
+    /// What it can hold at most: acquires that were granted, less releases that were answered ok.
+    pub most: u32,
 }
 
 impl Hold {
     pub(crate) const NONE: Self = Self {
         section: NO_SECTION,
         doubt: NEVER,
+        asks: NEVER,
+        let_go: 0,
         depth: 0,
         undone: 0,
+        most: 0,
     };
 }
 

@@ -50,14 +50,30 @@ fn let_be(f: &Facts, label: &str, i: u32) -> String {
 }
 
 /// What ended a hold, if anything did.
-fn ended(s: &Section) -> String {
+fn ended(f: &Facts, i: u32) -> String {
+    let s = f.section(i);
     if s.hold_end() == NEVER {
-        return "no release of it was begun, and no end of it is known".to_owned();
+        let mut failed = f.denied.iter().filter(|d| d.section == i);
+        return match failed.next_back() {
+            Some(last) => format!(
+                "its release, invoked at {}, failed at {}, so the hold went on, and no end of it is known",
+                exact(last.inv),
+                exact(last.ret)
+            ),
+            None => "no release of it was begun, and no end of it is known".to_owned(),
+        };
     }
     let at = exact(s.hold_end());
     let how = if s.release_inv <= s.over {
         match s.release {
             Ended::Ok => "its release was invoked",
+            Ended::Info if s.release_ret != NEVER => {
+                let last = exact(s.release_ret);
+                let first = exact(s.release_inv);
+                return format!(
+                    "its release was invoked at {first}, and a later one was answered ok at {last}"
+                );
+            }
             _ => "its release, which may have taken effect, was invoked",
         }
     } else if s.died {
@@ -117,13 +133,14 @@ fn promised(f: &Facts, label: &str, i: u32) -> String {
              it was granted by then, and {}.",
             exact(s.ret),
             exact(s.belief_end),
-            ended(s)
+            ended(f, i)
         );
     }
     let counted = exact(s.start.saturating_add(usable(s.lease, model)));
     let from = match s.start.cmp(&s.inv) {
+        _ if s.quoted => format!("{}, the last confirmed keep-alive", exact(s.start)),
         Ordering::Equal => "the invoke".to_owned(),
-        Ordering::Less => format!("{}, the last confirmed keep-alive", exact(s.start)),
+        Ordering::Less => exact(s.start),
         Ordering::Greater if s.quorum != NEVER => format!(
             "the first command of the attempt that won, at {}",
             exact(s.start)
@@ -149,7 +166,7 @@ fn promised(f: &Facts, label: &str, i: u32) -> String {
         model.drift * 100.0,
         model.floor_ms,
         extended(f, label, i),
-        ended(s),
+        ended(f, i),
     )
 }
 

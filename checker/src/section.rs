@@ -34,6 +34,8 @@ pub(crate) struct Section {
     pub client: Name,
     pub worker: u32,
     pub owner: Name,
+    /// What its worker held before, and holds beside it: another permit; or [`NO_SECTION`].
+    pub below: u32,
     pub process: u64,
     pub token: u64,
     /// Invoke and return of the winning acquire.
@@ -56,6 +58,8 @@ pub(crate) struct Section {
     pub died: bool,
     /// A reader's of a read-write lock.
     pub shared: bool,
+    /// `start` is the tick that the client quoted: the keep-alive that counts was sent then or later.
+    pub quoted: bool,
     /// The worker had tried for the key in vain before, at any time.
     pub retried: bool,
     /// The worker's first try since it last held the key.
@@ -131,6 +135,7 @@ impl Section {
             client,
             worker,
             owner,
+            below: NO_SECTION,
             process,
             token: token.unwrap_or(NO_TOKEN),
             inv,
@@ -145,6 +150,7 @@ impl Section {
             over: NEVER,
             died: false,
             shared: false,
+            quoted: false,
             retried: false,
             wanted: inv,
             last_effect: 0,

@@ -12,7 +12,7 @@
 use crate::facts::{Facts, Ghost, Try};
 use crate::mutant::{self, Mutant};
 use crate::names::Name;
-use crate::section::{Ended, NEVER, Ns};
+use crate::section::{NEVER, Ns};
 
 /// A span in which the lock may have been held, its ends included.
 type Span = (Ns, Ns);
@@ -52,14 +52,8 @@ pub(crate) fn in_vain(f: &Facts) -> Vec<(Try, Span)> {
 /// The cores of a key in order; none if two overlap.
 fn cores(f: &Facts, key: Name) -> Option<Vec<Core>> {
     let sections = f.granted_in(key, 0, NEVER).iter().map(|i| f.section(*i));
-    let cores = sections.map(|s| {
-        let until = match s.release {
-            Ended::Ok => s.release_ret,
-            // It may have let go, or hold on.
-            _ => NEVER,
-        };
-        (s.inv, s.ret, s.belief_end, until)
-    });
+    // Until a release was answered ok, that or one that was begun before, it may have let go or hold on.
+    let cores = sections.map(|s| (s.inv, s.ret, s.belief_end, s.release_ret));
     let mut cores: Vec<Core> = cores.collect();
     cores.sort_unstable_by_key(|c| (c.1, c.2));
     let disjoint = cores.windows(2).all(|w| w[0].2 <= w[1].1);

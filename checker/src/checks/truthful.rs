@@ -33,7 +33,7 @@ fn run(a: &mut Analysis) -> Answer {
         }
     }
     if unknown.is_none() {
-        for d in &a.facts.denied {
+        for d in a.facts.denied.iter().filter(|d| d.not_yours) {
             denied(&a.facts, d, &mut found);
         }
     }

@@ -139,9 +139,9 @@ pub(crate) fn wrong(f: &Facts, s: &Section) -> Option<Wrong> {
         return Some(wrong);
     }
     let end = s.start.saturating_add(usable_ns);
-    // Where a call tries again inside, only the wire knows when the try began that won: otherwise the lease's beginning is
-    // the earliest one possible, and so its end.
-    let known = !f.model().waits || s.quorum != NEVER;
+    // Where a call tries again inside, only the wire knows when the try began that won; and the keep-alive of a session was
+    // sent at or after the tick that it quotes. Elsewhere the lease's beginning is the earliest one possible, and so its end.
+    let known = (!f.model().waits || s.quorum != NEVER) && !s.quoted;
     if known
         && end != NEVER
         && s.ret > end

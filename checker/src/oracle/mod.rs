@@ -6,16 +6,20 @@
 //! cleaned up later may have held in one of several gaps, and which failed tries it excuses is then a matching
 //! problem. There the checker excuses all of them: it may miss, and it must not accuse.
 mod random;
+mod several;
 mod wgl;
 
 use crate::mutant::{Mutant, WRONG};
-use crate::{Checker, Event, EventType, Header, Model, Process, Value};
+use crate::{Checker, Event, EventType, Header, LockKind, Model, Process, Value};
 use random::{Fate, Op, Random};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Histories compared by `cargo test`; `ORACLE_HISTORIES` says otherwise.
 const HISTORIES: u64 = 1_000_000;
+
+/// And of each kind of which a worker may hold several.
+const SEVERAL: u64 = 100_000;
 
 const CLIENTS: [&str; 5] = ["c0", "c1", "c2", "c3", "c4"];
 
@@ -30,18 +34,25 @@ fn event(op: &Op, kind: EventType, time: u64) -> Event<'static> {
         kind,
         f: Cow::Borrowed(if op.release { "release" } else { "acquire" }),
         key: Some(Cow::Borrowed("k")),
-        value: Value::default(),
+        value: Value {
+            shared: op.shared.then_some(true),
+            ..Value::default()
+        },
         error: told.then_some(Cow::Borrowed("held")),
     }
 }
 
 /// What the checker says: whether it found anything.
-fn accused(ops: &[Op]) -> bool {
+fn accused(ops: &[Op], kind: LockKind) -> bool {
     let mut checker = Checker::new(Header {
         fencepost: 1,
         workload: String::new(),
         seed: 0,
-        model: Model::default(),
+        model: Model {
+            kind,
+            permits: if kind == LockKind::Semaphore { 2 } else { 1 },
+            ..Model::default()
+        },
         expect: BTreeMap::new(),
         versions: BTreeMap::new(),
     });
@@ -83,7 +94,7 @@ enum Compared {
 }
 
 fn compare(ops: &[Op]) -> Compared {
-    let found = accused(ops);
+    let found = accused(ops, LockKind::Mutex);
     if found != wgl::linearizable(ops) {
         Compared::Agree(found)
     } else if !found && wgl::one_sided(ops) {
@@ -113,7 +124,7 @@ fn run(seed: u64, histories: u64) -> Result<Count, Vec<Op>> {
     let mut random = Random::new(seed);
     let mut count = Count::default();
     for _ in 0..histories {
-        let ops = random.history();
+        let ops = random.history(LockKind::Mutex);
         count.compared += 1;
         count.one_sided += u64::from(wgl::one_sided(&ops));
         match compare(&ops) {
@@ -157,6 +168,45 @@ fn agrees_with_a_search_on_a_million_histories() {
         "{sum:?}"
     );
     assert!(sum.missed * 1000 < sum.compared, "{sum:?}");
+}
+
+/// The smallest part of a history on which the checker and the search of a kind disagree.
+fn least(mut ops: Vec<Op>, kind: LockKind) -> Vec<Op> {
+    let mut i = 0;
+    while i < ops.len() {
+        let mut fewer = ops.clone();
+        fewer.remove(i);
+        if accused(&fewer, kind) == several::possible(&fewer, kind) {
+            (ops, i) = (fewer, 0);
+        } else {
+            i += 1;
+        }
+    }
+    ops
+}
+
+#[test]
+fn agrees_with_a_search_on_locks_that_a_worker_may_hold_several_times() {
+    for kind in [
+        LockKind::Reentrant,
+        LockKind::Semaphore,
+        LockKind::ReadWrite,
+    ] {
+        let mut random = Random::new(kind as u64);
+        let mut violated = 0;
+        for _ in 0..SEVERAL {
+            let ops = random.history(kind);
+            let found = accused(&ops, kind);
+            violated += u64::from(found);
+            let possible = several::possible(&ops, kind);
+            assert!(
+                found != possible,
+                "{kind:?}, the search says {possible}: {:#?}",
+                least(ops, kind)
+            );
+        }
+        assert!(violated * 20 > SEVERAL && violated * 20 < 19 * SEVERAL);
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //!
 //! Owns chance. Must not know what is right. Times are small, so that many are equal.
 use super::wgl::OPS_MAX;
+use crate::LockKind;
 
 /// What became of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,7 +14,7 @@ pub(super) enum Fate {
     /// It failed for a reason that tells nothing.
     Fail,
     Info,
-    /// Never answered; its worker does nothing more.
+    /// Never answered; its worker goes on as another process.
     Never,
 }
 
@@ -23,6 +24,8 @@ pub(super) struct Op {
     pub worker: u8,
     pub process: u64,
     pub release: bool,
+    /// An acquire of a reader.
+    pub shared: bool,
     pub inv: u64,
     pub ret: u64,
     pub fate: Fate,
@@ -33,7 +36,8 @@ pub(super) struct Op {
 struct Worker {
     now: u64,
     process: u64,
-    believes: bool,
+    /// What it believes to hold.
+    holds: u64,
     left: u64,
 }
 
@@ -57,7 +61,8 @@ impl Random {
         self.below(n) == 0
     }
 
-    pub(super) fn history(&mut self) -> Vec<Op> {
+    /// Of a lock of this kind, with two permits where it has any.
+    pub(super) fn history(&mut self, kind: LockKind) -> Vec<Op> {
         let real = self.one_in(2);
         let count = 1 + self.below(4) as usize;
         let each = 1 + self.below(5);
@@ -65,39 +70,41 @@ impl Random {
             .map(|w| Worker {
                 now: self.below(6),
                 process: w as u64,
-                believes: false,
+                holds: 0,
                 left: 1 + self.below(each),
             })
             .collect();
         // (point of effect, worker, operation), the earliest point last.
         let mut points: Vec<(u64, usize, Op)> = Vec::new();
         for w in 0..count {
-            points.extend(self.next(w, &mut workers));
+            points.extend(self.next(w, &mut workers, kind));
         }
-        let (mut owner, mut ops) = (None, Vec::new());
+        let (mut owners, mut ops) = (Vec::new(), Vec::new());
         while !points.is_empty() && ops.len() < OPS_MAX {
             points.sort_by_key(|p| std::cmp::Reverse((p.0, p.1)));
             let Some((_, w, mut op)) = points.pop() else {
                 break;
             };
             op.fate = if real {
-                self.truth(&op, &mut owner)
+                self.truth(&op, &mut owners, kind)
             } else {
                 self.chance(&op)
             };
             let worker = &mut workers[w];
             worker.now = op.ret;
             match op.fate {
-                Fate::Ok => worker.believes = !op.release,
-                Fate::Info => {
+                Fate::Ok if op.release => worker.holds = worker.holds.saturating_sub(1),
+                Fate::Ok if kind == LockKind::Mutex => worker.holds = 1,
+                Fate::Ok => worker.holds += 1,
+                // Nobody knows, nor ever will; it goes on as another process.
+                Fate::Info | Fate::Never => {
                     worker.process += 10;
-                    worker.believes &= !op.release;
+                    worker.holds = worker.holds.saturating_sub(u64::from(op.release));
                 }
-                Fate::Never => worker.left = 0,
                 Fate::Held | Fate::Fail => {}
             }
             ops.push(op);
-            points.extend(self.next(w, &mut workers));
+            points.extend(self.next(w, &mut workers, kind));
         }
         if real && self.one_in(2) && !ops.is_empty() {
             self.change(&mut ops);
@@ -106,15 +113,22 @@ impl Random {
     }
 
     /// A worker's next operation, without its fate, and when it takes effect if it does.
-    fn next(&mut self, w: usize, workers: &mut [Worker]) -> Option<(u64, usize, Op)> {
+    fn next(
+        &mut self,
+        w: usize,
+        workers: &mut [Worker],
+        kind: LockKind,
+    ) -> Option<(u64, usize, Op)> {
         let worker = workers[w];
+        let again = kind != LockKind::Mutex && self.one_in(3);
         workers[w].left = worker.left.checked_sub(1)?;
         let inv = worker.now + 1 + self.below(5);
         let point = inv + self.below(4);
         let op = Op {
             worker: w as u8,
             process: worker.process,
-            release: worker.believes != self.one_in(8),
+            release: (worker.holds > 0 && !again) != self.one_in(8),
+            shared: kind == LockKind::ReadWrite && self.one_in(2),
             inv,
             ret: point + self.below(4),
             fate: Fate::Never,
@@ -123,19 +137,28 @@ impl Random {
     }
 
     /// What a lock answers, if its answer is not lost.
-    fn truth(&mut self, op: &Op, owner: &mut Option<u8>) -> Fate {
+    fn truth(&mut self, op: &Op, owners: &mut Vec<(u8, bool)>, kind: LockKind) -> Fate {
         let lost = self.one_in(5);
-        let fate = match (op.release, *owner) {
-            (false, None) => Fate::Ok,
-            (false, Some(_)) => Fate::Held,
-            (true, o) if o == Some(op.worker) => Fate::Ok,
-            (true, _) => Fate::Fail,
+        let mine = owners.iter().position(|o| o.0 == op.worker);
+        let free = match kind {
+            LockKind::Mutex => owners.is_empty(),
+            LockKind::Reentrant => owners.iter().all(|o| o.0 == op.worker),
+            LockKind::Semaphore => owners.len() < 2,
+            LockKind::ReadWrite => owners.iter().all(|o| o.1 && op.shared),
+        };
+        let fate = match (op.release, mine) {
+            (false, _) if free => Fate::Ok,
+            (false, _) => Fate::Held,
+            (true, Some(_)) => Fate::Ok,
+            (true, None) => Fate::Fail,
         };
         if lost && self.one_in(2) {
             return self.doubt(); // It never came to the lock.
         }
-        if fate == Fate::Ok {
-            *owner = (!op.release).then_some(op.worker);
+        match (fate, mine) {
+            (Fate::Ok, Some(at)) if op.release => drop(owners.swap_remove(at)),
+            (Fate::Ok, _) => owners.push((op.worker, op.shared)),
+            _ => {}
         }
         if lost { self.doubt() } else { fate }
     }

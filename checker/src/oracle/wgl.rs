@@ -18,6 +18,8 @@ enum Act {
     Refused,
     /// Owned by an earlier acquire of the same worker before, free after.
     Give,
+    /// Not owned by an earlier acquire of the same worker after.
+    CleanUp,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -32,7 +34,8 @@ struct Step {
 }
 
 /// Operations as steps; those that certainly did nothing are left out. What a worker releases that it was not
-/// granted, after an operation without a definite answer, is clean-up: it may give the lock back, or do nothing.
+/// granted, or after a release without a definite answer, is clean-up: it may give the lock back, or find it given back.
+/// Once it is answered ok, that is so; what an acquire in doubt does later stays open.
 fn steps(ops: &[Op]) -> Vec<Step> {
     #[derive(Clone, Copy, Default)]
     struct Worker {
@@ -59,11 +62,9 @@ fn steps(ops: &[Op]) -> Vec<Step> {
             (false, Fate::Held) => step.act = Act::Refused,
             (false, Fate::Info | Fate::Never) => w.doubt = true,
             (true, Fate::Ok) => {
-                step.act = Act::Give;
-                step.certain = !(w.loose || (!w.granted && w.doubt));
-                if !w.loose {
-                    w.granted = false;
-                }
+                let sure = !w.loose && (w.granted || !w.doubt);
+                step.act = if sure { Act::Give } else { Act::CleanUp };
+                (w.granted, w.loose) = (false, false);
             }
             (true, Fate::Info | Fate::Never) => {
                 step.act = Act::Give;
@@ -105,11 +106,12 @@ pub(super) fn linearizable(ops: &[Op]) -> bool {
             let next = match (s.act, owner) {
                 (Act::Take, FREE) => i as u8,
                 (Act::Refused, o) if o != FREE => o,
-                (Act::Give, o)
+                (Act::Give | Act::CleanUp, o)
                     if usize::from(o) < i && steps[usize::from(o)].worker == s.worker =>
                 {
                     FREE
                 }
+                (Act::CleanUp, o) => o,
                 _ => continue,
             };
             // What can only have been before this one was not at all.
@@ -130,6 +132,7 @@ pub(super) fn one_sided(ops: &[Op]) -> bool {
     refused
         && doubts.any(|(i, s)| {
             let mut later = steps[i + 1..].iter();
-            later.any(|t| t.worker == s.worker && t.act == Act::Give && !t.certain)
+            let cleans = |t: &Step| t.act == Act::CleanUp || (t.act == Act::Give && !t.certain);
+            later.any(|t| t.worker == s.worker && cleans(t))
         })
 }

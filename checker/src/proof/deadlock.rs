@@ -23,7 +23,7 @@ pub(crate) fn deadlock(
     if let Some(i) = holder {
         steps.push(format!(
             "Then A was granted last before the tail; {}.",
-            ended(f.section(i))
+            ended(f, i)
         ));
     }
     let model = f.model();

@@ -23,7 +23,7 @@ pub(crate) fn notice(f: &Facts, pair: Pair) -> Vec<String> {
         let_be(f, "B", pair.b),
         format!(
             "But no notice came before A's hold ended ({}), while B held from {} on.",
-            ended(a),
+            ended(f, pair.a),
             exact(b.ret)
         ),
     ]
@@ -53,7 +53,7 @@ pub(crate) fn zombie(f: &Facts, i: u32, over: Ns, confirmed: (Ns, Ns)) -> Vec<St
         format!(
             "But no notice came, and it went on until {}: {}.",
             exact(s.belief_end.min(f.last)),
-            ended(s)
+            ended(f, i)
         ),
     ]
 }

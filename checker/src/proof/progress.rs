@@ -53,10 +53,7 @@ pub(crate) fn gap(f: &Facts, gap: &Gap, since: Ns, bound: Ns, holder: Option<u32
         None => format!("Let {key} be a lock that nobody was granted before."),
     }];
     if let Some(i) = holder {
-        steps.push(format!(
-            "Then A was granted last before; {}.",
-            ended(f.section(i))
-        ));
+        steps.push(format!("Then A was granted last before; {}.", ended(f, i)));
     }
     steps.push(format!(
         "Then from {} on nobody held {key}, no acquire of it was in doubt, and whatever stood in the way is accounted for. \

@@ -1,10 +1,15 @@
 //! Why two promises at once, a try in vain and a stranger's release are violations.
 //!
 //! Owns the wording. Must not know how they were found.
-use super::{ended, exact, let_be, promised};
+use super::{ended, exact, let_be, pieces, promised};
+use crate::analysis::label;
 use crate::facts::{Facts, Stranger, Try, length};
+use crate::model::LockKind;
 use crate::section::{NEVER, Ns};
 use crate::sweep::Pair;
+
+/// Other holders of a semaphore that a proof names.
+const OTHERS_MAX: usize = 6;
 
 /// Two promises at once. `unread` is who wrote what was gone before it was read, and the position of that `set`, where
 /// the cause rests on it.
@@ -38,12 +43,46 @@ pub(crate) fn exclusion(
             exact(e.at)
         ));
     }
-    steps.push(format!(
-        "But both are so from {} until {}, and only one may hold: {why}.",
-        exact(pair.from),
-        exact(pair.to)
-    ));
+    let others = others(f, pair);
+    for (n, i) in others.iter().take(OTHERS_MAX).enumerate() {
+        let label = label(n + 2);
+        steps.push(let_be(f, &label, *i));
+        steps.push(promised(f, &label, *i));
+    }
+    let more = others.len().saturating_sub(OTHERS_MAX);
+    if more > 0 {
+        steps.push(format!("And so {more} more held at {}.", exact(pair.from)));
+    }
+    let who = match f.model().kind {
+        LockKind::Semaphore => format!(
+            "But all {} are so at {}, and only {} may hold",
+            others.len() + 2,
+            exact(pair.from),
+            f.model().permits
+        ),
+        _ => format!(
+            "But both are so from {} until {}, and only one may hold",
+            exact(pair.from),
+            exact(pair.to)
+        ),
+    };
+    steps.push(format!("{who}: {why}."));
     steps
+}
+
+/// Who else held permits of a semaphore when the two did.
+pub(crate) fn others(f: &Facts, pair: Pair) -> Vec<u32> {
+    if f.model().kind != LockKind::Semaphore {
+        return Vec::new();
+    }
+    let key = f.section(pair.a).key;
+    let held = |i: u32| {
+        let pieces = pieces(f, i);
+        pieces.iter().any(|p| p.0 <= pair.from && pair.from < p.1)
+    };
+    let granted = f.granted_in(key, 0, pair.from).iter().copied();
+    let others = granted.filter(|i| *i != pair.a && *i != pair.b);
+    others.filter(|i| held(*i)).collect()
 }
 
 /// A try that was told "held" though nobody can have held: not from `around.0` until `around.1`. `beside` are the
@@ -72,7 +111,7 @@ pub(crate) fn in_vain(
         (end, Some(section)) => format!(
             "Then A and whoever held {key} before it had let go by {}: {}",
             exact(end),
-            ended(f.section(section))
+            ended(f, section)
         ),
         (end, None) => format!(
             "Then whoever held {key} before T had let go by {}",
