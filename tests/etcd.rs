@@ -42,6 +42,29 @@ const CUT_TWICE: &str = "cluster = { topology = 'etcd' }\n\
     [[variant.a.fault]]\nkind = 'partition'\ntarget = 'link:c1>*'\ndirection = 'replies'\nat = '500ms'\nfor = '600ms'\n\
     [[variant.b.fault]]\nkind = 'partition'\ntarget = 'link:c1>*'\ndirection = 'requests'\nat = '500ms'\nfor = '600ms'\n";
 
+/// One member is killed for good, another is restarted while there is no quorum to agree on anything.
+const NO_QUORUM: &str = "cluster = { topology = 'etcd' }\n\
+    lock = { name = 'etcd', ttl = '1s' }\n\
+    load = { clients = 2, work = { fixed = '60ms' }, think = '30ms', for = '3s', tail = '1s' }\n\
+    [[fault]]\nkind = 'node-kill'\ntarget = 'node:1'\nat = '500ms'\nfor = '1500ms'\n\
+    [[fault]]\nkind = 'node-pause'\ntarget = 'node:2'\nat = '600ms'\nfor = '1400ms'\n\
+    [[fault]]\nkind = 'node-restart'\ntarget = 'node:3'\nat = '1s'\n\
+    [expect]\nservice = 'any'\noverrun = 'any'\neffects = 'any'\nminority = 'any'\nprogress = 'any'\n";
+
+#[test]
+fn a_restart_is_proved_where_the_others_agree_on_nothing() {
+    let test = "a_restart_is_proved_where_the_others_agree_on_nothing";
+    if !docker_answers() {
+        return skipped(test);
+    }
+    let (code, said) = ran(NO_QUORUM, "docker", None);
+    assert!(matches!(code, Some(0..=2)), "{said}");
+    assert!(
+        !said.contains("(node-restart) is not proved to have taken effect"),
+        "{said}"
+    );
+}
+
 #[test]
 fn a_leader_that_did_not_change_makes_the_run_unknown() {
     let test = "a_leader_that_did_not_change_makes_the_run_unknown";

@@ -1,7 +1,9 @@
 //! `node-restart`: SIGKILL to a server and a start, with its data kept or dropped.
 //!
-//! Proof: it answers under another run id; where the data was dropped, a canary key written before is gone.
+//! Proof: it answers under another run id; a canary key written before tells whether its data is still there. Members of a
+//! cluster keep theirs always, and none is written there: that takes a quorum, which another restart may have for itself.
 use super::{Fault, Proof, World, probe};
+use crate::cluster::Speaks;
 use crate::plan::{FaultPlan, RestartData};
 use async_trait::async_trait;
 use std::time::Duration;
@@ -14,8 +16,8 @@ pub(super) struct NodeRestart {
     down: Duration,
     demote_after: Duration,
     before: Vec<String>,
-    /// The canary of this restart: an earlier one's may be there still.
-    canary: String,
+    /// The canary of this restart, if any: an earlier one's may be there still.
+    canary: Option<String>,
 }
 
 impl NodeRestart {
@@ -26,7 +28,7 @@ impl NodeRestart {
             down: plan.down.unwrap_or_default(),
             demote_after: plan.demote_after.unwrap_or_default(),
             before: Vec::new(),
-            canary: String::new(),
+            canary: None,
         }
     }
 }
@@ -38,11 +40,14 @@ impl Fault for NodeRestart {
     }
 
     async fn prepare(&mut self, world: &World) -> Result<(), String> {
-        self.canary = format!("{CANARY}:{}", world.fresh());
+        let alone = world.cluster.speaks() == Speaks::Resp;
+        self.canary = alone.then(|| format!("{CANARY}:{}", world.fresh()));
         for node in &self.nodes {
             self.before.push(probe::run_id(world, *node).await?);
-            let direct = world.cluster.direct(*node);
-            probe::set(world, direct, &self.canary, Duration::from_secs(60)).await?;
+            if let Some(canary) = &self.canary {
+                let direct = world.cluster.direct(*node);
+                probe::set(world, direct, canary, Duration::from_secs(60)).await?;
+            }
         }
         Ok(())
     }
@@ -76,7 +81,11 @@ impl Fault for NodeRestart {
             if now == *before {
                 return Err(format!("{name} still has the run id {before}"));
             }
-            let empty = !probe::exists(world, *node, &self.canary).await?;
+            let Some(canary) = &self.canary else {
+                proofs.push(format!("{name} has a new run id"));
+                continue;
+            };
+            let empty = !probe::exists(world, *node, canary).await?;
             if self.data == RestartData::Drop && !empty {
                 return Err(format!("{name} was restarted but kept its data"));
             }

@@ -10,7 +10,7 @@ use crate::servers::Seen;
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Stayed {
     Endless,
-    Beyond { lease: Ns, bound: Ns },
+    Beyond { lease: Ns, anew: Ns, bound: Ns },
 }
 
 /// The value of `owner` (none: of no known grant) was set or re-timed at `timed`, and read again as `seen`.
@@ -43,7 +43,14 @@ pub(crate) fn leak(
                 exact(seen.at)
             ));
         }
-        Stayed::Beyond { lease, bound } => {
+        Stayed::Beyond { lease, anew, bound } => {
+            if anew > timed {
+                steps.push(format!(
+                    "Then a fault of its members was over at {}: until then they may have got a new leader, which counts \
+                     each lease anew.",
+                    exact(anew)
+                ));
+            }
             steps.push(format!(
                 "Then its lease of {}, {} % more for a slow clock, and {} for stalls and the grain of a session, were \
                  over at {}.",
