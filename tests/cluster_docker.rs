@@ -5,7 +5,7 @@ mod common;
 
 use common::{Harness, life, reaper, run_id, runtime, spec, until, victim};
 use fencepost::cluster::{Backend, Cluster, ClusterError, resolve};
-use fencepost::plan::{Persistence, Reach};
+use fencepost::plan::{Persistence, Reach, RestartData};
 use fencepost::reaper::{Clean, clean, engine, owner};
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -107,6 +107,39 @@ fn five_nodes_come_and_go_quickly() {
         println!("five nodes and Toxiproxy: up {up:?}, down {down:?}");
         // The bounds are 5 s and 3 s on an idle machine; tests share theirs with other tests.
         assert!(up < Duration::from_secs(15) && down < Duration::from_secs(9));
+        reaper.finish().await;
+    });
+}
+
+/// Left to the engine, addresses are given to whoever starts first: a link or an observer that is just connecting to one
+/// node would talk to the other.
+#[test]
+fn nodes_that_are_restarted_at_once_keep_their_addresses() {
+    if !engine_answers("nodes_that_are_restarted_at_once_keep_their_addresses") {
+        return;
+    }
+    runtime().block_on(async {
+        let reaper = reaper("addresses");
+        let spec = spec(
+            Backend::Docker,
+            &reaper,
+            common::plan(3, Persistence::None),
+            1,
+        );
+        let cluster = Cluster::start(spec, &reaper).await.unwrap();
+        let before: Vec<_> = (0..3).map(|n| cluster.direct(n)).collect();
+        for data in [RestartData::Keep, RestartData::Drop] {
+            for node in 0..3 {
+                cluster.kill_node(node).await.unwrap();
+            }
+            // The last one first.
+            for node in [2, 1, 0] {
+                cluster.start_node(node, data).await.unwrap();
+            }
+            let after: Vec<_> = (0..3).map(|n| cluster.direct(n)).collect();
+            assert_eq!(before, after, "{data:?}");
+        }
+        cluster.stop().await.unwrap();
         reaper.finish().await;
     });
 }

@@ -273,8 +273,8 @@ pub const KEEPERS: &[(&str, &[&str], &str)] = &[
     ),
     (
         "testcontainers",
-        &["src/cluster", "src/reaper"],
-        "nodes are started in one room, and removed in one",
+        &["src/reaper"],
+        "it finds the engine: one place asks it where that is",
     ),
     (
         "bollard",

@@ -1,21 +1,24 @@
-//! One container: started through testcontainers, looked at, listened to.
+//! One container: started, looked at, listened to.
 //!
 //! Owns the request to the engine and what is known of the answer. Must not know nodes' roles.
 use crate::cluster::{ClusterError, Speaks, shim, tools};
 use crate::reaper::procs;
 use bollard::Docker;
 use bollard::errors::Error as EngineError;
-use bollard::models::{ContainerInspectResponse, HostConfig, PortBinding};
-use bollard::query_parameters::{InspectContainerOptions, LogsOptionsBuilder};
+use bollard::models::{
+    ContainerCreateBody, ContainerInspectResponse, EndpointIpamConfig, EndpointSettings,
+    HostConfig, NetworkingConfig, PortBinding,
+};
+use bollard::query_parameters::{
+    CreateContainerOptionsBuilder, InspectContainerOptions, LogsOptionsBuilder,
+    StartContainerOptions,
+};
 use futures_util::StreamExt;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use testcontainers::core::{IntoContainerPort, Mount};
-use testcontainers::runners::AsyncRunner;
-use testcontainers::{GenericImage, ImageExt};
 
 /// Set to anything: nodes are paused and killed by the engine's API even where a signal from here would reach them.
 const ENGINE_ROUTE: &str = "FENCEPOST_ENGINE_ROUTE";
@@ -33,6 +36,8 @@ pub(super) struct Recipe {
     /// Name of the process, as `/proc/<pid>/comm` shows it.
     pub(super) program: String,
     pub(super) network: String,
+    /// Its address there, where it must not change at a restart.
+    pub(super) ip: Option<IpAddr>,
     pub(super) labels: [(String, String); 2],
     /// Ports inside the container.
     pub(super) ports: Vec<u16>,
@@ -58,46 +63,57 @@ pub(super) struct Live {
 }
 
 impl Recipe {
-    /// Create and start a container; returns its id. It is in nobody's hands then but ours: testcontainers' guard is
-    /// given up, because its `Drop` would block this runtime's only thread, once a container. Removal is by the
-    /// engine's API, all at once, or by the reaper.
-    pub(super) async fn run(&self) -> Result<String, ClusterError> {
-        let (name, tag) = split_name(&self.image);
-        let mut image = GenericImage::new(name, tag);
-        if self.publish {
-            for port in &self.ports {
-                image = image.with_exposed_port(port.tcp());
-            }
-        }
-        let bindings = self.bindings();
-        let request = image
-            .with_container_name(&self.name)
-            .with_network(&self.network)
-            .with_labels(self.labels.clone())
-            .with_env_var("LOG_LEVEL", "error")
-            .with_cmd(self.arguments.clone())
-            .with_host_config_modifier(move |host: &mut HostConfig| {
-                // Not testcontainers' default, which is to publish every port on every address of this machine.
-                host.publish_all_ports = Some(false);
-                host.port_bindings = Some(bindings.clone());
-                host.memory = Some(MEMORY);
-            });
-        let request = match &self.shim {
-            None => request,
-            Some(folder) => {
-                let mount = Mount::bind_mount(folder.to_string_lossy(), shim::MOUNTED);
-                let request = request.with_mount(mount);
-                let variables = shim::variables(Path::new(shim::MOUNTED)).into_iter();
-                variables.fold(request, |r, (name, value)| r.with_env_var(name, value))
-            }
-        };
-        let container = request.start().await.map_err(|e| ClusterError::Refused {
+    /// Create and start a container; returns its id. Removal is by its labels, all at once, here or by the reaper.
+    pub(super) async fn run(&self, engine: &Docker) -> Result<String, ClusterError> {
+        let refused = |e: EngineError| ClusterError::Refused {
             what: format!("start {}", self.name),
             why: e.to_string(),
-        })?;
-        let id = container.id().to_owned();
-        std::mem::forget(container);
+        };
+        let named = CreateContainerOptionsBuilder::new().name(&self.name);
+        let made = engine.create_container(Some(named.build()), self.body());
+        let id = made.await.map_err(refused)?.id;
+        let options = None::<StartContainerOptions>;
+        engine
+            .start_container(&id, options)
+            .await
+            .map_err(refused)?;
         Ok(id)
+    }
+
+    fn body(&self) -> ContainerCreateBody {
+        let shim = self.shim.as_deref();
+        let variables = shim.map(|_| shim::variables(Path::new(shim::MOUNTED)));
+        let variables = variables.into_iter().flatten();
+        let variables = variables.map(|(name, value)| format!("{name}={value}"));
+        // Toxiproxy tells each connection otherwise.
+        let quiet = std::iter::once("LOG_LEVEL=error".to_owned());
+        let ports = self.ports.iter().filter(|_| self.publish);
+        let fixed = self.ip.map(|ip| EndpointIpamConfig {
+            ipv4_address: Some(ip.to_string()),
+            ..EndpointIpamConfig::default()
+        });
+        let endpoint = EndpointSettings {
+            ipam_config: fixed,
+            ..EndpointSettings::default()
+        };
+        ContainerCreateBody {
+            image: Some(self.image.clone()),
+            cmd: Some(self.arguments.clone()),
+            env: Some(quiet.chain(variables).collect()),
+            labels: Some(HashMap::from(self.labels.clone())),
+            exposed_ports: Some(ports.map(|p| format!("{p}/tcp")).collect()),
+            host_config: Some(HostConfig {
+                network_mode: Some(self.network.clone()),
+                port_bindings: Some(self.bindings()),
+                memory: Some(MEMORY),
+                binds: shim.map(|folder| vec![format!("{}:{}", folder.display(), shim::MOUNTED)]),
+                ..HostConfig::default()
+            }),
+            networking_config: Some(NetworkingConfig {
+                endpoints_config: Some(HashMap::from([(self.network.clone(), endpoint)])),
+            }),
+            ..ContainerCreateBody::default()
+        }
     }
 
     fn bindings(&self) -> HashMap<String, Option<Vec<PortBinding>>> {
@@ -187,26 +203,4 @@ pub(super) async fn log(docker: &Docker, id: &str) -> String {
 /// The end of [`log`] for an error.
 pub(super) async fn log_tail(docker: &Docker, id: &str) -> String {
     tools::tail(&log(docker, id).await, 8)
-}
-
-/// `host:5000/name:tag`, `name@sha256:…` and `name` (then `latest`), in the two halves that testcontainers joins by `:`.
-fn split_name(image: &str) -> (&str, &str) {
-    match image.rsplit_once(':') {
-        Some((name, tag)) if !tag.contains('/') => (name, tag),
-        _ => (image, "latest"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::split_name;
-
-    #[test]
-    fn names_split_where_the_tag_begins() {
-        assert_eq!(split_name("redis:7"), ("redis", "7"));
-        assert_eq!(split_name("redis"), ("redis", "latest"));
-        assert_eq!(split_name("h:5000/r"), ("h:5000/r", "latest"));
-        assert_eq!(split_name("h:5000/r:7"), ("h:5000/r", "7"));
-        assert_eq!(split_name("r@sha256:ab"), ("r@sha256", "ab"));
-    }
 }

@@ -31,6 +31,7 @@ impl Kitchen {
             arguments,
             program: image.program(),
             network: self.network.clone(),
+            ip: None,
             labels: self.labels.clone(),
             ports,
             publish: self.published,

@@ -5,8 +5,10 @@
 //! with a fast route (a signal to the server's pid on this host, checked to be the container's) and the engine's API.
 //! Must not know Toxiproxy's API or clients. Everything carries the run's labels; only containers made here are touched.
 //!
-//! Toxiproxy connects to nodes by name, for a container's address may change at a restart; the name costs about a
-//! millisecond a connection.
+//! Each container of a shared network has an address of its own for the whole run. Left to the engine, two nodes that are
+//! restarted at once may get each other's address, and whoever was just connecting to one of them, a client's link or the
+//! observer, talks to the other from then on. Toxiproxy connects to nodes by name, which costs about a millisecond a
+//! connection: where servers are alone in a network each, Toxiproxy is in all of them.
 mod container;
 mod image;
 mod kitchen;
@@ -135,11 +137,15 @@ impl Docker {
         reach: Reach,
     ) -> Result<Started, ClusterError> {
         let network = format!("fencepost-{}", spec.run);
-        let gateway = network::make(engine, &network, reaper).await?;
+        // Servers that are alone in their networks have no neighbour whose address they could get.
+        let shared = layout.is_none();
+        let made = network::make(engine, &network, shared, reaper).await?;
         let published = match reach {
             Reach::Published => true,
             Reach::Container => false,
-            Reach::Auto => gateway.is_none_or(|g| TcpListener::bind((g, 0)).is_err()),
+            Reach::Auto => made
+                .gateway
+                .is_none_or(|g| TcpListener::bind((g, 0)).is_err()),
         };
         let kitchen = Kitchen {
             network,
@@ -159,17 +165,19 @@ impl Docker {
         let ports = std::iter::once(API).chain((0..links).map(|l| LINKS.saturating_add(l)));
         let flags = ["-host", "0.0.0.0", "-port", &API.to_string()].map(str::to_owned);
         let arguments = images[1].arguments(flags);
-        let toxiproxy = kitchen.recipe("toxiproxy", &images[1], arguments, ports.collect());
+        let mut toxiproxy = kitchen.recipe("toxiproxy", &images[1], arguments, ports.collect());
+        toxiproxy.ip = made.address(0);
         let each = (0..nodes).map(|n| {
             let name = format!("n{}", n + 1);
             let (flags, ports) = settings(spec, layout, n);
             let arguments = images[0].arguments(flags);
             let mut recipe = kitchen.server(&name, &images[0], arguments, ports);
             recipe.shim = shim::made(&spec.dir, &name);
+            recipe.ip = made.address(n + 1);
             Node::start(engine, name, recipe)
         });
         let toxiproxy = async {
-            let id = toxiproxy.run().await?;
+            let id = toxiproxy.run(engine).await?;
             let inside = network::join(engine, &id, &apart).await?;
             Ok::<_, ClusterError>((toxiproxy.look(engine, &id).await?, inside))
         };
@@ -353,7 +361,7 @@ impl Docker {
             node.past.borrow_mut().push_str(&said);
             let outcome = engine::remove_container(&self.engine, &old).await;
             outcome.map_err(|e| node.refused("remove", &e))?;
-            let id = node.recipe.run().await?;
+            let id = node.recipe.run(&self.engine).await?;
             let gone = container::inspect(&self.engine, &old).await;
             if id == old || !gone.is_err_and(|e| engine::is_gone(&e)) {
                 return Err(ClusterError::DataLeft {

@@ -6,17 +6,74 @@ use crate::cluster::layout::HOST;
 use crate::reaper::Reaper;
 use bollard::Docker as Engine;
 use bollard::errors::Error as EngineError;
-use bollard::models::{EndpointSettings, NetworkConnectRequest, NetworkCreateRequest};
+use bollard::models::{
+    EndpointSettings, Ipam, IpamConfig, NetworkConnectRequest, NetworkCreateRequest,
+};
 use futures_util::future::try_join_all;
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
-/// Make a network, a bridge; returns its gateway.
+/// The first address that a container gets, counted from the network's own.
+const FIRST: u32 = 10;
+/// Tries to make a network anew where another run took its addresses meanwhile.
+const TRIES: u32 = 10;
+
+/// A network that was made.
+#[derive(Debug, Default)]
+pub(super) struct Made {
+    pub(super) gateway: Option<IpAddr>,
+    /// Its own address, where those of its containers are for us to choose.
+    base: Option<Ipv4Addr>,
+}
+
+impl Made {
+    /// The address of the `n`-th container; none: the engine's choice.
+    pub(super) fn address(&self, n: usize) -> Option<IpAddr> {
+        let n = u32::try_from(n).ok()?;
+        let base = u32::from(self.base?);
+        Some(Ipv4Addr::from(base + FIRST + n).into())
+    }
+}
+
+/// Make a network, a bridge. With `fixed` the addresses of its containers are for us to choose. The engine allows that only
+/// where the range was asked for, and knows best which one is free: so it is made once without, and again with that.
 pub(super) async fn make(
     engine: &Engine,
     name: &str,
+    fixed: bool,
     reaper: &Reaper,
-) -> Result<Option<IpAddr>, ClusterError> {
+) -> Result<Made, ClusterError> {
+    let refused = |e: EngineError| ClusterError::Refused {
+        what: format!("make network {name}"),
+        why: e.to_string(),
+    };
+    let mut tries = 0;
+    loop {
+        let (gateway, range) = make_one(engine, name, None, reaper).await?;
+        let (true, Some(range)) = (fixed, range) else {
+            return Ok(Made {
+                gateway,
+                base: None,
+            });
+        };
+        let base = range.subnet.as_deref().and_then(|s| s.split_once('/'));
+        let base = base.and_then(|(address, _)| address.parse().ok());
+        engine.remove_network(name).await.map_err(refused)?;
+        match make_one(engine, name, Some(range), reaper).await {
+            Ok((gateway, _)) => return Ok(Made { gateway, base }),
+            Err(e) if tries == TRIES => return Err(e),
+            Err(_) => tries += 1,
+        }
+    }
+}
+
+/// Make a network of this range, or of one that the engine chooses: its gateway, and its range of IPv4 addresses.
+async fn make_one(
+    engine: &Engine,
+    name: &str,
+    range: Option<IpamConfig>,
+    reaper: &Reaper,
+) -> Result<(Option<IpAddr>, Option<IpamConfig>), ClusterError> {
     let refused = |e: EngineError| ClusterError::Refused {
         what: format!("make network {name}"),
         why: e.to_string(),
@@ -25,13 +82,20 @@ pub(super) async fn make(
         name: name.to_owned(),
         driver: Some("bridge".to_owned()),
         labels: Some(HashMap::from(reaper.labels())),
+        ipam: range.map(|range| Ipam {
+            config: Some(vec![range]),
+            ..Ipam::default()
+        }),
         ..NetworkCreateRequest::default()
     };
     engine.create_network(request).await.map_err(refused)?;
     let seen = engine.inspect_network(name, None).await.map_err(refused)?;
     let configs = seen.ipam.and_then(|i| i.config).unwrap_or_default();
-    let mut gateways = configs.into_iter().filter_map(|c| c.gateway?.parse().ok());
-    Ok(gateways.find(IpAddr::is_ipv4))
+    let gateway = |c: &IpamConfig| c.gateway.as_ref()?.parse::<IpAddr>().ok();
+    let range = configs
+        .into_iter()
+        .find(|c| gateway(c).is_some_and(|g| g.is_ipv4()));
+    Ok((range.as_ref().and_then(gateway), range))
 }
 
 /// Make these networks side by side.
@@ -40,7 +104,7 @@ pub(super) async fn make_all(
     names: &[String],
     reaper: &Reaper,
 ) -> Result<(), ClusterError> {
-    try_join_all(names.iter().map(|name| make(engine, name, reaper))).await?;
+    try_join_all(names.iter().map(|name| make(engine, name, false, reaper))).await?;
     Ok(())
 }
 

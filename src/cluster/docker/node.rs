@@ -29,7 +29,7 @@ impl Node {
         name: String,
         recipe: Recipe,
     ) -> Result<Self, ClusterError> {
-        let id = recipe.run().await?;
+        let id = recipe.run(engine).await?;
         let live = recipe.look(engine, &id).await?;
         Ok(Self {
             name,
