@@ -10,6 +10,7 @@
 use crate::event::Event;
 use crate::model::Header;
 use crate::verdict::Verdict;
+use crate::zst::{self, Damaged};
 use crate::{Checker, Options, edn};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -21,8 +22,10 @@ pub const FORMAT: u32 = 1;
 pub const LINE_MAX: usize = 1 << 20;
 /// Bytes in a history in EDN, at most, since it is read as a whole.
 pub const EDN_MAX: u64 = 1 << 30;
-/// How a file that is compressed with zstd begins.
-const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+/// Bytes that tell what a file is.
+const HEAD: u64 = 4096;
+/// Bytes that are read at once.
+const BUFFER: usize = 1 << 18;
 
 /// What is wrong with a history file.
 #[derive(Debug, thiserror::Error)]
@@ -30,7 +33,15 @@ const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 pub enum HistoryError {
     /// It could not be opened or read.
     #[error("cannot be read: {0}")]
-    Io(#[from] io::Error),
+    Io(io::Error),
+    /// What is compressed is damaged.
+    #[error("byte {byte} of the compressed file: {what}")]
+    Compressed {
+        /// Where in the file, from 0.
+        byte: u64,
+        /// What is wrong.
+        what: String,
+    },
     /// Nothing in it.
     #[error("the file is empty")]
     Empty,
@@ -113,11 +124,21 @@ pub enum HistoryError {
     },
 }
 
+impl From<io::Error> for HistoryError {
+    fn from(error: io::Error) -> Self {
+        match error.downcast::<Damaged>() {
+            Ok(Damaged { byte, what }) => Self::Compressed { byte, what },
+            Err(error) => Self::Io(error),
+        }
+    }
+}
+
 impl HistoryError {
     /// What to do about it, in a line.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Io(_) => "is the path right, and may it be read?",
+            Self::Compressed { .. } => "is it all there? `zstd -t FILE` tells the same",
             Self::Empty | Self::NoEvents => {
                 "a run that recorded nothing cannot be judged; look at its log"
             }
@@ -158,12 +179,30 @@ pub fn check_path(path: &Path) -> Result<Verdict, HistoryError> {
 /// # Errors
 /// As the system says.
 pub fn open(path: &Path) -> Result<Box<dyn BufRead>, HistoryError> {
-    let mut file = BufReader::with_capacity(1 << 18, File::open(path)?);
-    if file.fill_buf()?.starts_with(&ZSTD) {
-        let decoder = ruzstd::decoding::StreamingDecoder::new(file).map_err(io::Error::other)?;
-        return Ok(Box::new(BufReader::with_capacity(1 << 18, decoder)));
+    open_reader(File::open(path)?)
+}
+
+/// Opens a history that is read from elsewhere, a pipe say, through the decoder if it is compressed with zstd: all of its
+/// frames, one after another, with their checksums.
+///
+/// # Errors
+/// As the system says.
+pub fn open_reader(reader: impl Read + 'static) -> Result<Box<dyn BufRead>, HistoryError> {
+    let (head, reader) = begun(BufReader::with_capacity(BUFFER, reader))?;
+    if zst::looks_like(&head) {
+        let frames = zst::Frames::new(reader);
+        return Ok(Box::new(BufReader::with_capacity(BUFFER, frames)));
     }
-    Ok(Box::new(file))
+    Ok(Box::new(reader))
+}
+
+/// The beginning of what a reader gives, [`HEAD`] bytes where there are as many, and the reader as it was before: a pipe
+/// may give a byte at a time.
+fn begun<R: BufRead>(mut reader: R) -> io::Result<(Vec<u8>, impl BufRead)> {
+    let mut head = Vec::new();
+    reader.by_ref().take(HEAD).read_to_end(&mut head)?;
+    let again = io::Cursor::new(head.clone());
+    Ok((head, again.chain(reader)))
 }
 
 /// Checks a history in JSON lines from any reader, line by line.
@@ -178,8 +217,9 @@ pub fn check_reader(reader: impl BufRead) -> Result<Verdict, HistoryError> {
 ///
 /// # Errors
 /// As [`check_path`].
-pub fn check_with(mut reader: impl BufRead, options: &Options) -> Result<Verdict, HistoryError> {
-    if edn::looks_like(reader.fill_buf()?) {
+pub fn check_with(reader: impl BufRead, options: &Options) -> Result<Verdict, HistoryError> {
+    let (head, reader) = begun(reader)?;
+    if edn::looks_like(&head) {
         return edn::check(&edn::whole(reader)?, options);
     }
     check_lines(reader, options)
@@ -189,9 +229,10 @@ pub fn check_with(mut reader: impl BufRead, options: &Options) -> Result<Verdict
 ///
 /// # Errors
 /// As [`check_path`].
-pub fn to_edn(mut reader: impl BufRead, options: &Options) -> Result<String, HistoryError> {
+pub fn to_edn(reader: impl BufRead, options: &Options) -> Result<String, HistoryError> {
     let mut out = edn::Writer::default();
-    if edn::looks_like(reader.fill_buf()?) {
+    let (head, reader) = begun(reader)?;
+    if edn::looks_like(&head) {
         edn::read(&edn::whole(reader)?, options, |h, e| out.add(h, e))?;
     } else {
         each_line(reader, options, |h, e| out.add(h, e))?;
@@ -204,9 +245,9 @@ pub fn to_edn(mut reader: impl BufRead, options: &Options) -> Result<String, His
 /// # Errors
 /// As [`check_path`].
 pub fn open_lines(path: &Path, options: &Options) -> Result<Box<dyn BufRead>, HistoryError> {
-    let mut reader = open(path)?;
-    if !edn::looks_like(reader.fill_buf()?) {
-        return Ok(reader);
+    let (head, reader) = begun(open(path)?)?;
+    if !edn::looks_like(&head) {
+        return Ok(Box::new(reader));
     }
     let mut lines = Vec::new();
     let mut add = |value: Result<Vec<u8>, serde_json::Error>| {
@@ -314,7 +355,7 @@ fn header(line: &Line<'_>) -> Result<Header, HistoryError> {
     let magic = |bytes: &[u8]| line.text.starts_with(bytes);
     let what = if magic(&[0x1f, 0x8b]) {
         Some("it is compressed with gzip")
-    } else if magic(&ZSTD) {
+    } else if zst::looks_like(line.text) {
         Some("it is compressed with zstd")
     } else {
         None

@@ -176,6 +176,7 @@ mod unread;
 mod vain;
 pub mod verdict;
 mod wire;
+mod zst;
 
 pub use checker::Checker;
 pub use checks::{CHECKS, CheckInfo};
