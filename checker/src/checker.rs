@@ -63,6 +63,7 @@ impl Checker {
             outcome,
             reasons,
             checks,
+            reading: Vec::new(),
             counts,
         }
     }

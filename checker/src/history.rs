@@ -101,6 +101,31 @@ pub enum HistoryError {
         /// What is wrong.
         message: String,
     },
+    /// A header that does not begin the history.
+    #[error("line {line} is a header, which only begins a history")]
+    SecondHeader {
+        /// Line number, from 1.
+        line: u64,
+    },
+    /// An operation in EDN that does not say when it was, where that is needed.
+    #[error(
+        "line {line}, column {column}: an operation without :time, but without times neither a lease nor the uncertainty \
+         of clocks can be judged"
+    )]
+    NoTime {
+        /// Line number, from 1.
+        line: u64,
+        /// Column in bytes, from 1.
+        column: usize,
+    },
+    /// What [`Options`] say is not possible.
+    #[error("{name}: {what}")]
+    BadOption {
+        /// The field, as in a header.
+        name: &'static str,
+        /// What is wrong.
+        what: String,
+    },
     /// EDN without any operation of a lock.
     #[error("no operation acquires or releases a lock; there are: {seen}")]
     NoLock {
@@ -156,6 +181,11 @@ impl HistoryError {
             Self::BadEdn { .. } => {
                 "an operation is a map such as {:type :invoke, :process 0, :f :acquire, :time 0}"
             }
+            Self::SecondHeader { .. } => "are these two histories? give each a file of its own",
+            Self::NoTime { .. } => {
+                "give each operation a :time in nanoseconds, or judge it without --ttl and --clock-uncertainty"
+            }
+            Self::BadOption { .. } => "`fencepost check --help` says what may be given",
             Self::NoLock { .. } => {
                 "say which of them do with --acquire and --release, such as --acquire :lock"
             }
@@ -293,7 +323,7 @@ pub(crate) fn each_line(
             Some(line) => break header(&line)?,
         }
     };
-    options.apply(&mut header.model);
+    options.apply(&mut header.model)?;
     let mut torn = 0;
     while let Some(line) = lines.next()? {
         if line.text.is_empty() {
@@ -301,6 +331,9 @@ pub(crate) fn each_line(
         }
         match parse(&line) {
             Ok(event) => each(&header, &event),
+            Err(_) if is_header(line.text) => {
+                return Err(HistoryError::SecondHeader { line: line.number });
+            }
             Err(_) if line.last => torn = line.text.len() as u64,
             Err(e) => return Err(e),
         }
@@ -355,6 +388,12 @@ fn header(line: &Line<'_>) -> Result<Header, HistoryError> {
     let magic = |bytes: &[u8]| line.text.starts_with(bytes);
     let what = if magic(&[0x1f, 0x8b]) {
         Some("it is compressed with gzip")
+    } else if magic(b"\xfd7zXZ\0") {
+        Some("it is compressed with xz")
+    } else if magic(b"BZh") {
+        Some("it is compressed with bzip2")
+    } else if magic(&[0x04, 0x22, 0x4d, 0x18]) {
+        Some("it is compressed with lz4")
     } else if zst::looks_like(line.text) {
         Some("it is compressed with zstd")
     } else {
@@ -397,7 +436,22 @@ fn header(line: &Line<'_>) -> Result<Header, HistoryError> {
             _ => {}
         },
     }
-    serde_json::from_str(text).map_err(|e| bad(&e))
+    let header: Header = serde_json::from_str(text).map_err(|e| bad(&e))?;
+    match header.model.wrong() {
+        None => Ok(header),
+        Some((name, what)) => Err(HistoryError::BadHeader {
+            line: line.number,
+            column: text.rfind(&format!("\"{name}\"")).map_or(1, |at| at + 1),
+            message: format!("{name}: {what}"),
+        }),
+    }
+}
+
+/// Whether a line that is no event is a header.
+fn is_header(line: &[u8]) -> bool {
+    let value: Option<serde_json::Value> = serde_json::from_slice(line).ok();
+    let version = value.as_ref().and_then(|v| v.get("fencepost"));
+    version.is_some_and(serde_json::Value::is_number)
 }
 
 /// One line, without its end.

@@ -183,6 +183,6 @@ pub use checks::{CHECKS, CheckInfo};
 pub use event::{Event, EventType, Process, Value};
 pub use history::{HistoryError, check_path, check_reader, check_with, to_edn};
 pub use model::{Expect, Fence, Header, LockKind, Model};
-pub use options::Options;
+pub use options::{KeyFrom, Options};
 pub use shrink::{Part, shrink};
 pub use verdict::{Blame, CheckResult, Class, Finding, Outcome, SectionView, Verdict};

@@ -28,12 +28,15 @@ pub struct Header {
 #[serde(default)]
 pub struct Model {
     /// The lease asked for, in ms; none: a lock without lease.
+    #[schemars(range(min = 1))]
     pub ttl_ms: Option<u64>,
     /// Clock drift allowed for, as a share of the lease (0.01).
     #[serde(deserialize_with = "crate::exact::number")]
+    #[schemars(extend("minimum" = 0, "exclusiveMaximum" = 1))]
     pub drift: f64,
     /// Fixed part of the allowance, in ms (2).
     #[serde(deserialize_with = "crate::exact::number")]
+    #[schemars(range(min = 0))]
     pub floor_ms: f64,
     /// Number of servers.
     pub nodes: u32,
@@ -60,6 +63,7 @@ pub struct Model {
     /// How many commands a second and server all workers together may send, by their pauses between tries. None: no such
     /// bound is stated, and the check `load` does not judge.
     #[serde(deserialize_with = "crate::exact::optional")]
+    #[schemars(range(min = 0))]
     pub load_max: Option<f64>,
     /// For a lock that queues: how many others may be granted the key while a worker waits. None: the lock states no
     /// such bound, and the check `starvation` only measures.
@@ -75,9 +79,11 @@ pub struct Model {
     /// How many may hold at once, and whether a holder may acquire again.
     pub kind: LockKind,
     /// For a semaphore: how many may hold at once.
+    #[schemars(range(min = 1))]
     pub permits: u32,
     /// How far the clocks that stamped the events may be from true time, in ms; 0 for one clock.
     #[serde(deserialize_with = "crate::exact::number")]
+    #[schemars(range(min = 0))]
     pub clock_uncertainty_ms: f64,
 }
 
@@ -85,6 +91,38 @@ impl Model {
     /// The servers are copies of one: what one of them shows may come late from another.
     pub(crate) fn copies(&self) -> bool {
         self.nodes > 1 && self.quorum == 1
+    }
+
+    /// Times matter, not only the order.
+    pub(crate) fn needs_times(&self) -> bool {
+        self.ttl_ms.is_some() || self.clock_uncertainty_ms > 0.0
+    }
+
+    /// A field whose value no system can have, and why.
+    pub(crate) fn wrong(&self) -> Option<(&'static str, String)> {
+        let not_below = |name, number: f64| {
+            // Not a number is none of them.
+            let good = number >= 0.0 && number.is_finite();
+            (!good).then(|| (name, format!("{number} is less than 0")))
+        };
+        let share = (0.0..1.0).contains(&self.drift);
+        let drift = || format!("{} is no share from 0 to below 1", self.drift);
+        if self.ttl_ms == Some(0) {
+            return Some(("ttl_ms", "a lease of no time".to_owned()));
+        }
+        if !share {
+            return Some(("drift", drift()));
+        }
+        if self.permits == 0 {
+            return Some(("permits", "nobody could ever hold".to_owned()));
+        }
+        if self.quorum > self.nodes.max(1) {
+            let (quorum, nodes) = (self.quorum, self.nodes);
+            return Some(("quorum", format!("{quorum} of {nodes} nodes")));
+        }
+        not_below("floor_ms", self.floor_ms)
+            .or_else(|| not_below("clock_uncertainty_ms", self.clock_uncertainty_ms))
+            .or_else(|| not_below("load_max", self.load_max.unwrap_or(0.0)))
     }
 
     /// How many others may hold beside a holder.

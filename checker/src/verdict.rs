@@ -139,6 +139,9 @@ pub struct Verdict {
     pub reasons: Vec<String>,
     /// All checks, in the registry's order.
     pub checks: Vec<CheckResult>,
+    /// What was assumed where a history in EDN does not say it: which locks there are, Jepsen's threads, times.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reading: Vec<String>,
     /// Numbers: `events`, `acquires`, `grants`, `keys`, `clients`, `observed` (events of the observer), `faults`,
     /// `stalls`, `latent` (promises lost early with no second holder), `anomalies`, `torn_bytes`.
     pub counts: BTreeMap<String, u64>,

@@ -100,7 +100,10 @@ impl<R: BufRead> Read for Frames<R> {
                 let one = BlockDecodingStrategy::UptoBlocks(1);
                 let decoded = self.decoder.decode_blocks(&mut self.source, one);
                 decoded.map_err(|e| {
-                    damaged(self.source.read, format!("the frame cannot be read on: {e}"))
+                    damaged(
+                        self.source.read,
+                        format!("the frame cannot be read on: {e}"),
+                    )
                 })?;
             }
             let read = self.decoder.read(out)?;

@@ -99,6 +99,49 @@ fn bad_headers() {
 }
 
 #[test]
+fn a_header_says_what_can_be() {
+    for (model, name) in [
+        ("{\"ttl_ms\":0}", "ttl_ms"),
+        ("{\"ttl_ms\":1000,\"drift\":5}", "drift"),
+        ("{\"drift\":1}", "drift"),
+        ("{\"drift\":-0.01}", "drift"),
+        ("{\"floor_ms\":-1}", "floor_ms"),
+        ("{\"kind\":\"semaphore\",\"permits\":0}", "permits"),
+        ("{\"clock_uncertainty_ms\":-5}", "clock_uncertainty_ms"),
+        ("{\"nodes\":0,\"quorum\":9}", "quorum"),
+        ("{\"nodes\":3,\"quorum\":4}", "quorum"),
+        ("{\"load_max\":-1}", "load_max"),
+    ] {
+        let text = HEADER.replace("{\"ttl_ms\":1000}", model);
+        match error(format!("{text}\n{INVOKE}\n{OK}\n")) {
+            HistoryError::BadHeader {
+                line,
+                column,
+                message,
+            } => {
+                let place = text.find(&format!("\"{name}\"")).expect("it is there") + 1;
+                assert_eq!((line, column), (1, place), "{model}: {message}");
+                assert!(message.starts_with(name), "{message}");
+            }
+            e => panic!("{model}: {e}"),
+        }
+    }
+    for model in [
+        "{\"drift\":0,\"floor_ms\":0}",
+        "{\"drift\":0.999,\"permits\":4294967295}",
+        "{\"nodes\":0}",
+        "{\"nodes\":0,\"quorum\":0}",
+        "{\"nodes\":5,\"quorum\":5}",
+    ] {
+        let text = HEADER.replace("{\"ttl_ms\":1000}", model);
+        assert!(
+            check(format!("{text}\n{INVOKE}\n{OK}\n")).is_ok(),
+            "{model}"
+        );
+    }
+}
+
+#[test]
 fn bad_lines_have_their_place() {
     let bad = INVOKE.replace("\"time\":0", "\"time\":-4");
     let e = error(format!("{HEADER}\n{INVOKE}\n\n{bad}\n{OK}\n"));
@@ -210,7 +253,7 @@ fn extreme_numbers_do_not_overflow() {
     }
     for model in [
         "{\"ttl_ms\":1000}",
-        "{\"ttl_ms\":18446744073709551615,\"observed\":true,\"drift\":-1e300}",
+        "{\"ttl_ms\":18446744073709551615,\"observed\":true,\"drift\":0.999999,\"floor_ms\":1e300}",
         "{\"ttl_ms\":null,\"tokens\":true,\"nodes\":4294967295,\"quorum\":0,\"grain_ms\":18446744073709551615,\"retry_ms\":18446744073709551615}",
     ] {
         let text = text.replace("{\"ttl_ms\":1000}", model);

@@ -164,6 +164,13 @@ fn what_is_refused_does_not_fit() {
         ("/model", json!({"kind": "spinlock"})),
         ("/model", json!({"ttl_ms": "2s"})),
         ("/model", json!({"nodes": -1})),
+        ("/model", json!({"ttl_ms": 0})),
+        ("/model", json!({"drift": 1})),
+        ("/model", json!({"drift": -0.5})),
+        ("/model", json!({"floor_ms": -1})),
+        ("/model", json!({"permits": 0})),
+        ("/model", json!({"clock_uncertainty_ms": -5})),
+        ("/model", json!({"load_max": -1})),
     ] {
         let line = wrong(&header, path, put);
         assert!(

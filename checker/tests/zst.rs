@@ -72,7 +72,12 @@ fn all_frames_are_read() {
 fn what_is_no_frame_is_told() {
     let whole = frame(&TWICE.concat());
     let end = whole.len() as u64;
-    for garbage in ["x", "{:type :ok, :process 0, :f :acquire}", "\n", "\0\0\0\0\0"] {
+    for garbage in [
+        "x",
+        "{:type :ok, :process 0, :f :acquire}",
+        "\n",
+        "\0\0\0\0\0",
+    ] {
         let (byte, said) = wrong(&[&whole, garbage.as_bytes()].concat());
         assert_eq!(byte, end, "{garbage:?}: {said}");
     }

@@ -1,9 +1,11 @@
 //! EDN as it stands in Jepsen's histories: one form after another, each as a value.
 //!
-//! Owns the syntax, with its places, and a bound on depth. Must not know what a history is. Values go to `jepsen`.
+//! Owns the syntax, with its places, and a bound on depth. Must not know what a history is. Values go to `mod`.
 //!
 //! Tolerant where a history needs it: any tag is dropped and its value kept (`#inst "…"`, `#jepsen.history.Op{…}`),
 //! `#:ns{…}` and metadata too; what does not fit into 64 bits stays as text.
+
+use std::borrow::Cow;
 
 /// How deep forms may be nested.
 const DEPTH_MAX: usize = 128;
@@ -28,12 +30,14 @@ pub(super) enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// The value under a key (a keyword, symbol or text) of a map.
+    /// The value under a key of a map: a keyword, else a symbol, a text or a keyword in a namespace.
     pub(super) fn get(&self, key: &str) -> Option<&Value<'a>> {
         let Self::Map(entries) = self else {
             return None;
         };
-        let found = entries.iter().find(|(k, _)| k.name() == Some(key));
+        let plain = |k: &Value<'a>| matches!(k, Value::Keyword(k) if *k == key);
+        let found = entries.iter().find(|(k, _)| plain(k));
+        let found = found.or_else(|| entries.iter().find(|(k, _)| k.name() == Some(key)));
         found.map(|(_, v)| v)
     }
 
@@ -85,7 +89,8 @@ impl<'a> Forms<'a> {
         self.bytes().get(self.at).copied()
     }
 
-    fn wrong<T>(&self, at: usize, what: impl Into<String>) -> Result<T, Wrong> {
+    /// An error at a place.
+    pub(super) fn wrong<T>(&self, at: usize, what: impl Into<String>) -> Result<T, Wrong> {
         let before = self.text.get(..at).unwrap_or(self.text);
         let line = before.matches('\n').count() as u64 + 1;
         let start = before.rfind('\n').map_or(0, |i| i + 1);
@@ -101,20 +106,33 @@ impl<'a> Forms<'a> {
         self.wrong(self.at, what)
     }
 
-    /// Steps into a vector or list, if one begins here.
-    pub(super) fn enter(&mut self) -> Result<bool, Wrong> {
+    /// Where the next form begins.
+    pub(super) fn place(&mut self) -> Result<usize, Wrong> {
         self.skip()?;
-        let is = matches!(self.peek(), Some(b'[' | b'('));
-        self.at += usize::from(is);
-        Ok(is)
+        Ok(self.at)
     }
 
-    /// Whether a closing bracket or the end of the text is here; steps over the bracket.
-    pub(super) fn closes(&mut self) -> Result<bool, Wrong> {
+    /// Steps into a vector or list, if one begins here; the place of its bracket.
+    pub(super) fn enter(&mut self) -> Result<Option<usize>, Wrong> {
+        let place = self.place()?;
+        let is = matches!(self.peek(), Some(b'[' | b'('));
+        self.at += usize::from(is);
+        Ok(is.then_some(place))
+    }
+
+    /// Whether the bracket that was opened there closes here; steps over it.
+    pub(super) fn closes(&mut self, open: usize) -> Result<bool, Wrong> {
         self.skip()?;
-        let closes = matches!(self.peek(), Some(b']' | b')'));
+        let close = match self.bytes().get(open) {
+            Some(b'[') => b']',
+            _ => b')',
+        };
+        let closes = match self.peek() {
+            None => return self.wrong(open, "a bracket is never closed"),
+            Some(b) => b == close,
+        };
         self.at += usize::from(closes);
-        Ok(closes || self.at >= self.text.len())
+        Ok(closes)
     }
 
     /// Whether nothing but space and comments is left.
@@ -250,6 +268,9 @@ impl<'a> Forms<'a> {
         while let (Some(key), Some(value)) = (items.next(), items.next()) {
             entries.push((key, value));
         }
+        if let Some(key) = twice(&entries) {
+            return self.wrong(open, format!("a map that has {key} twice"));
+        }
         Ok(Value::Map(entries))
     }
 
@@ -282,6 +303,23 @@ impl<'a> Forms<'a> {
         }
         self.wrong(open, "a text is never closed")
     }
+}
+
+/// A key that a map has twice.
+fn twice(entries: &[(Value<'_>, Value<'_>)]) -> Option<String> {
+    let keys = entries.iter().filter_map(|(key, _)| match key {
+        Value::Keyword(k) => Some((":", Cow::Borrowed(*k))),
+        Value::Symbol(k) => Some(("", Cow::Borrowed(*k))),
+        Value::Text(k) => Some(("text ", Cow::Borrowed(k.as_str()))),
+        Value::Int(k) => Some(("number ", Cow::Owned(k.to_string()))),
+        _ => None,
+    });
+    let mut keys: Vec<_> = keys.collect();
+    keys.sort_unstable();
+    let same = keys.windows(2).find(|two| two[0] == two[1])?;
+    let (kind, key) = &same[0];
+    let shown: String = key.chars().take(40).collect();
+    Some(format!("{kind}{shown}"))
 }
 
 /// A word that is no keyword: nil, a boolean, a number or a symbol.
