@@ -4,6 +4,8 @@
 mod harness;
 
 use harness::{Said, say};
+use std::io::Write as _;
+use std::process::Stdio;
 
 /// A folder with histories.
 struct Desk(tempfile::TempDir);
@@ -158,7 +160,10 @@ fn to_edn_and_back_it_is_judged_alike() {
         );
         let verdict = |f: &str| {
             let said = say(&["check", "--json", f]);
-            (said.code, said.stdout)
+            let mut json: serde_json::Value = serde_json::from_str(&said.stdout).expect("JSON");
+            let file = json.as_object_mut().and_then(|o| o.remove("file"));
+            assert_eq!(file, Some(f.into()));
+            (said.code, json)
         };
         assert_eq!(verdict(&file), verdict(&edn), "{name}");
         assert_eq!(
@@ -216,7 +221,169 @@ fn shrink_writes_parts_that_are_judged_alike() {
     let written = std::fs::read_dir(&none).is_ok_and(|mut d| d.next().is_some());
     assert!(!written, "nothing was found");
     // A folder that cannot be.
-    say(&["check", "--shrink", &format!("{file}/x"), &file]).refused_after_all(64);
+    say(&["check", "--shrink", &format!("{file}/x"), &file]).refused_after_all(69);
+    // Files of the same name, as every run's is.
+    std::fs::create_dir_all(desk.path("other")).expect("a folder");
+    let same = desk.file("other/long.jsonl", &text);
+    let parts = desk.path("both");
+    assert_eq!(say(&["check", "--shrink", &parts, &file, &same]).code, 1);
+    for name in ["long-service.jsonl", "long-2-service.jsonl"] {
+        let part = std::fs::read_to_string(format!("{parts}/{name}")).expect("it was written");
+        assert_eq!(part.lines().count(), 7, "{part}");
+    }
+}
+
+/// The command with these words, and these bytes on its standard input, a byte at a time to begin with.
+fn say_to(words: &[&str], bytes: &[u8]) -> Said {
+    let mut child = harness::fencepost()
+        .args(words)
+        .env("COLUMNS", "100")
+        .env("NO_COLOR", "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let bytes = bytes.to_vec();
+    let writer = std::thread::spawn(move || {
+        let (first, rest) = bytes.split_at(bytes.len().min(6));
+        // Whoever does not want it all may close the pipe.
+        let _ = first.iter().try_for_each(|b| stdin.write_all(&[*b]));
+        let _ = stdin.write_all(rest);
+    });
+    let out = child.wait_with_output().expect("it ends");
+    writer.join().expect("it was written");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Said {
+        code: out.status.code().expect("a code"),
+        stdout: text(&out.stdout),
+        stderr: text(&out.stderr),
+    }
+}
+
+#[test]
+fn a_pipe_is_read_once() {
+    let desk = Desk::new();
+    let jsonl = std::fs::read("checker/tests/golden/mutex-twice.jsonl").expect("a golden");
+    let zst = std::fs::read("checker/tests/zst/mutex-twice.jsonl.zst").expect("a golden");
+    for (n, bytes) in [jsonl, zst, edn(BAD).into_bytes()].iter().enumerate() {
+        let file = desk.path(&format!("{n}"));
+        std::fs::write(&file, bytes).expect("written");
+        let whole = say(&["check", &file]);
+        for name in ["-", "/dev/stdin"] {
+            let said = say_to(&["check", name], bytes);
+            assert_eq!(
+                (said.code, said.stderr.as_str()),
+                (1, ""),
+                "{}",
+                said.stdout
+            );
+            // But for where the history is.
+            let lines = |text: &str| text.lines().count();
+            assert_eq!(lines(&said.stdout), lines(&whole.stdout), "{}", said.stdout);
+            let said = say_to(&["check", "--json", name], bytes);
+            assert_eq!((said.code, count(&said, "service")), (1, 1));
+            let (parts, junit) = (desk.path("parts"), desk.path("junit.xml"));
+            let words = [
+                "check", "--json", "--shrink", &parts, "--junit", &junit, name,
+            ];
+            let said = say_to(&words, bytes);
+            assert!(
+                said.stderr.contains("stdin-service.jsonl: "),
+                "{}",
+                said.stderr
+            );
+            assert_eq!((said.code, count(&said, "service")), (1, 1));
+            let part = format!("{parts}/stdin-service.jsonl");
+            assert_eq!(say(&["check", &part]).code, 1);
+            std::fs::remove_dir_all(&parts).expect("removed");
+            let said = say_to(&["check", "--to-edn", name], bytes);
+            assert!(said.stdout.contains(":f :acquire"), "{}", said.stderr);
+        }
+    }
+    let said = say_to(&["check", "-"], b"");
+    said.refused(64, &["error: -: the file is empty"]);
+    say_to(&["check", "-", "/dev/stdin"], edn(BAD).as_bytes()).refused(64, &["given twice"]);
+    // What has no end is no history, however it is given.
+    say(&["check", "/dev/zero"]).refused(64, &["NUL bytes"]);
+}
+
+#[test]
+fn a_named_pipe_is_read_once() {
+    let desk = Desk::new();
+    let fifo = desk.path("fifo");
+    let made = std::process::Command::new("mkfifo").arg(&fifo).status();
+    assert!(made.expect("mkfifo runs").success());
+    let writer = {
+        let fifo = fifo.clone();
+        std::thread::spawn(move || std::fs::write(fifo, edn(BAD)))
+    };
+    let said = say(&["check", &fifo]);
+    writer.join().expect("ends").expect("was written");
+    assert_eq!((said.code, said.stderr.as_str()), (1, ""));
+    assert!(said.stdout.contains("was granted lock"), "{}", said.stdout);
+}
+
+#[test]
+fn each_line_of_json_says_of_which_file_it_is() {
+    let desk = Desk::new();
+    let good = desk.file("good.edn", &edn(GOOD));
+    let bad = desk.file("bad.edn", &edn(BAD));
+    let torn = desk.file("torn.edn", &format!("[{}", edn(GOOD)));
+    let said = say(&["check", "--json", &good, "gone.edn", &bad, &torn]);
+    assert_eq!(said.code, 64);
+    let lines = said.stdout.lines().map(serde_json::from_str);
+    let lines: Vec<serde_json::Value> = lines.collect::<Result<_, _>>().expect("JSON");
+    let files: Vec<_> = lines.iter().map(|l| l["file"].as_str()).collect();
+    let expected = [good.as_str(), "gone.edn", &bad, &torn].map(Some);
+    assert_eq!(files, expected);
+    assert_eq!(
+        [&lines[0]["outcome"], &lines[2]["outcome"]],
+        ["valid", "violated"]
+    );
+    for line in [&lines[1], &lines[3]] {
+        assert_eq!(line["exit"], 64, "{line}");
+        assert!(line["hint"].is_string() && line.get("outcome").is_none());
+    }
+    let error = lines[3]["error"].as_str().expect("a text");
+    assert!(error.contains("never closed"), "{error}");
+}
+
+#[test]
+fn what_was_assumed_is_said() {
+    let desk = Desk::new();
+    let two = "0 invoke acquire :value :a, 0 ok acquire, 1 invoke acquire :value :b, 1 ok acquire";
+    let two = desk.file("two.edn", &edn(two));
+    let said = say(&["check", &two]);
+    assert_eq!(said.code, 1, "{}", said.stdout);
+    let flat = said.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains("assumed: there is one lock"), "{flat}");
+    let junit = desk.path("junit.xml");
+    let said = say(&["check", "--json", "--junit", &junit, &two]);
+    let line: serde_json::Value = serde_json::from_str(&said.stdout).expect("JSON");
+    let reading = line["reading"][0].as_str().expect("a text");
+    assert!(reading.contains("--key value"), "{reading}");
+    let text = std::fs::read_to_string(&junit).expect("it was written");
+    assert!(text.contains("\"reading\""), "{text}");
+    for key in ["value", ":value"] {
+        let said = say(&["check", "--key", key, &two]);
+        assert_eq!(said.code, 0, "{}", said.stdout);
+        assert!(!said.stdout.contains("assumed"), "{}", said.stdout);
+    }
+    assert_eq!(say(&["check", "--key", "none", &two]).code, 1);
+    let named = std::fs::read_to_string(&two).expect("readable");
+    let named = desk.file("named.edn", &named.replace(":value", ":name"));
+    assert_eq!(say(&["check", "--key", ":name", &named]).code, 0);
+    say(&["check", "--key", ":other", &named]).refused(64, &["line 1, column 1", "--key"]);
+    for key in ["", ":", "name"] {
+        say(&["check", &format!("--key={key}"), &two]).refused_by_flags("--key");
+    }
+    // A lease needs times.
+    let timeless = edn(BAD).replace(":time", ":when");
+    let timeless = desk.file("timeless.edn", &timeless);
+    say(&["check", "--ttl", "2s", &timeless]).refused(64, &["line 1, column 1", "without :time"]);
+    assert_eq!(say(&["check", &timeless]).code, 1);
 }
 
 #[test]
@@ -227,19 +394,41 @@ fn junit_over_several_files() {
     let file = desk.path("junit.xml");
     let said = say(&["check", "--junit", &file, &good, &bad]);
     assert_eq!(said.code, 1);
+    assert_eq!(counted(&file), (2, 1, 0));
+    // What could not be read is an error, in its place.
+    let said = say(&["check", "--junit", &file, &good, "gone.edn", &bad]);
+    assert_eq!(said.code, 64);
+    assert_eq!(counted(&file), (3, 1, 1));
     let text = std::fs::read_to_string(&file).expect("it was written");
-    let (mut suites, mut failures) = (0, 0);
+    let places =
+        [&good, "gone.edn", &bad].map(|name| text.find(&format!("<testsuite name=\"{name}")));
+    assert!(
+        places.iter().all(Option::is_some) && places.is_sorted(),
+        "{text}"
+    );
+    for to in [&desk.path("no/such/x.xml"), "/dev/full"] {
+        say(&["check", "--junit", to, &good]).refused_after_all(69);
+    }
+}
+
+/// Suites, failures and errors of a file.
+fn counted(file: &str) -> (usize, usize, usize) {
+    let text = std::fs::read_to_string(file).expect("it was written");
+    let (mut suites, mut failures, mut errors) = (0, 0, 0);
     let mut reader = quick_xml::Reader::from_str(&text);
     loop {
         match reader.read_event().expect("XML") {
             quick_xml::events::Event::Start(e) if e.name().as_ref() == b"testsuite" => suites += 1,
             quick_xml::events::Event::Start(e) if e.name().as_ref() == b"failure" => failures += 1,
-            quick_xml::events::Event::Eof => break,
+            quick_xml::events::Event::Start(e) | quick_xml::events::Event::Empty(e)
+                if e.name().as_ref() == b"error" =>
+            {
+                errors += 1;
+            }
+            quick_xml::events::Event::Eof => return (suites, failures, errors),
             _ => {}
         }
     }
-    assert_eq!((suites, failures), (2, 1), "{text}");
-    say(&["check", "--junit", &desk.path("no/such/x.xml"), &good]).refused_after_all(64);
 }
 
 #[test]

@@ -1,12 +1,45 @@
-//! History files: JSON lines, a header and then an event a line, read as a stream; or EDN (`edn`).
+//! History files: JSON lines, a header and then an event a line, read as a stream; or EDN, as Jepsen and Knossos write it.
 //!
 //! Owns the file format and everything that can be wrong with a file. Must not know what events mean; they go to
-//! [`Checker`]. At no time is more than one line in memory, and a line is at most [`LINE_MAX`] bytes.
+//! [`Checker`]. At no time is more than one line in memory, and a line is at most [`LINE_MAX`] bytes. Either may be
+//! compressed with zstd, in any number of frames.
 //!
 //! Tolerated: empty lines, unknown fields, a missing newline at the end, and a torn last line (the run was killed
 //! while it wrote), which is counted as `torn_bytes`; `index` is only a name, the order is the file's; times of different
 //! processes need not rise. An answer without an invoke, or before it, is counted and makes the verdict unknown.
 //! Everything else is an error with its place.
+//!
+//! # EDN
+//! A vector, a list, or one map after another, each an operation with `:type`, `:process`, `:f`, and perhaps `:time`,
+//! `:value`, `:error`, `:key`. It is read as a whole, at most [`EDN_MAX`] bytes. The nemesis and other functions than those of
+//! [`Options`] are skipped, whatever else they hold. A process is a number from 0, or a name. What is assumed below, because
+//! the history does not say it, stands in [`Verdict::reading`].
+//!
+//! *Times.* `:time` is in nanoseconds, a whole number; the earliest may be below 0. The order of the text counts for the
+//! operations of one process, times for all others; equal times are concurrent. Where an operation of a lock has none,
+//! all count by their place in the text, a millisecond each; under a lease or an uncertainty of clocks that is an error.
+//!
+//! *Locks.* The lock's name is what stands under `:key`, or under `:key` or `:lock` of a map in `:value`. A plain `:value` (a
+//! keyword, text or whole number), or the first of two, may be anything: a name of the lock, of its holder, of a node, a
+//! number of tries. So it is taken for a name only where nothing has a `:key`, every invoke of an acquire has such a value,
+//! and either all values are pairs with nil, as `jepsen.independent` writes them, or
+//! - two processes use one value, each of which began before the last operation of the other, so that none goes on for the
+//!   other (a holder's name fails here), and
+//! - one process acquires with one value and then with another (a node's name fails here), and if they are numbers, with a
+//!   smaller one after a larger (a number of tries fails here).
+//!
+//! Otherwise there is one lock. [`KeyFrom`](crate::KeyFrom) says how it is: the value, nothing, or a field. A release or an
+//! extension that does not name its lock is of the one that its worker acquired last and still has; an answer is of the
+//! lock of its invoke.
+//!
+//! *Workers.* Jepsen renews a process after an `:info`: process p goes on as p + n, with n threads. The smallest n counts with
+//! which each process from n on follows the one n below it, which had crashed before, and did nothing afterwards; all
+//! operations count, those of no lock too. Then p and p + n are one worker, so that its clean-up is no stranger's. Where no n
+//! fits, each process is a worker of its own. [`Options::threads`] says how many there are.
+//!
+//! *Answers.* A `:value`, the second of two, or the operation itself may hold `:owner`, `:token` (or `:fence`), `:ttl-ms`,
+//! `:validity-ms` and `:shared`. A failed acquire tells that another held the lock only where its `:error` is `:held`,
+//! `:locked` or `:lock-held`.
 use crate::event::Event;
 use crate::model::Header;
 use crate::verdict::Verdict;

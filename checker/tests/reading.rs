@@ -334,9 +334,8 @@ fn what_is_cut_or_doubled_is_told_with_its_place() {
             ":process is negative",
         ),
         (
-            format!(
-                "{{:type :info,\n\n:process :nemesis, :f :a}} {{:type :done,\n :process 0, :f :lock}}"
-            ),
+            "{:type :info,\n\n:process :nemesis, :f :a} {:type :done,\n :process 0, :f :lock}"
+                .to_owned(),
             3,
             27,
             ":type is none of",

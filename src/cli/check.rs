@@ -2,11 +2,15 @@
 //!
 //! Owns the reading of flags and what is printed. Must not know how a history is judged.
 use super::exit::{Exit, UnknownIs};
+use super::input::{self, Input};
 use super::report::inside;
 use super::say;
 use crate::plan::duration;
-use crate::report::{self, summary::Summary};
-use fencepost_checker::{HistoryError, LockKind, Options, Outcome, Verdict, check_with, history};
+use crate::report::{self, junit, summary::Summary};
+use fencepost_checker::{
+    HistoryError, KeyFrom, LockKind, Options, Outcome, Verdict, check_with, history,
+};
+use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,9 +21,21 @@ use std::time::Duration;
   fencepost check --expect workloads/plain-del.toml history.jsonl
   fencepost check history.edn                                    Jepsen's or Knossos's, :acquire and :release
   fencepost check --acquire :lock --release :unlock --ttl 2s history.edn.zst
-  fencepost check --json *.jsonl | jq .")]
+  fencepost check --json *.jsonl | jq .
+  zcat history.jsonl.gz | fencepost check -
+
+Histories in EDN:
+  An operation is a map with :type, :process, :f, and perhaps :time, :value, :error. The lock is
+  what stands under :key or :lock; --key says otherwise. Without those, a plain :value names it
+  only where that is certain enough, else there is one lock. Jepsen's threads are found out from
+  the numbers of processes; --threads says them. With --ttl or --clock-uncertainty each operation
+  of a lock needs a :time, in nanoseconds. What was assumed stands below the verdict, and in
+  `reading` of the JSON.
+
+With --json, a line a file: the verdict and `file`; where it cannot be read, `file`, `error`,
+`hint` and `exit`.")]
 pub struct Args {
-    /// History files: JSON lines or EDN, compressed with zstd or not, by their content.
+    /// History files: JSON lines or EDN, compressed with zstd or not, by their content; - is the standard input.
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// Judge against the `[expect]` of this workload file; without it, nothing may be violated.
@@ -69,6 +85,9 @@ struct Foreign {
     /// The kind of lock: mutex, reentrant, read-write, or semaphore:N.
     #[arg(long, value_name = "KIND", value_parser = kind)]
     kind: Option<(LockKind, u32)>,
+    /// What tells the lock, in EDN: value, none (there is one lock), or :NAME of a field [default: found out].
+    #[arg(long, value_name = "WHAT", value_parser = key)]
+    key: Option<KeyFrom>,
     /// Number of Jepsen's threads, in EDN: process p goes on as p + N after an :info [default: found out].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     threads: Option<u64>,
@@ -79,6 +98,18 @@ fn operation(text: &str) -> Result<String, String> {
     match text.trim_start_matches(':') {
         "" => Err("an operation has a name, such as :acquire".to_owned()),
         name => Ok(name.to_owned()),
+    }
+}
+
+/// What tells the lock.
+fn key(text: &str) -> Result<KeyFrom, String> {
+    match (text, text.trim_start_matches(':')) {
+        ("none", _) => Ok(KeyFrom::Nothing),
+        (_, "value") => Ok(KeyFrom::Value),
+        (_, name) if text.starts_with(':') && !name.is_empty() => {
+            Ok(KeyFrom::Field(name.to_owned()))
+        }
+        _ => Err("none of value, none, :NAME".to_owned()),
     }
 }
 
@@ -123,6 +154,7 @@ impl Foreign {
                 .map(|d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX)),
             kind: self.kind.map(|k| k.0),
             permits: self.kind.map(|k| k.1),
+            key: self.key.clone().unwrap_or_default(),
             threads: self.threads,
             clock_uncertainty_ms: self.clock_uncertainty.map(|d| d.as_secs_f64() * 1e3),
         }
@@ -137,55 +169,175 @@ pub fn main(args: &Args) -> Exit {
         say::word("hint: an operation does one of the three");
         return Exit::Usage;
     }
+    if input::stdin_twice(&args.files) {
+        say::word("error: the standard input is given twice, and can be read once");
+        say::word("hint: keep it in a file");
+        return Exit::Usage;
+    }
     let options = args.foreign.options();
     if args.to_edn {
-        return all(&args.files, |file| {
-            say::data(&history::to_edn(history::open(file)?, &options)?);
-            Ok(Exit::Ok)
+        return args.files.iter().fold(Exit::Ok, |exit, file| {
+            let opened = Input::of(file).open(false);
+            match opened.and_then(|reader| history::to_edn(reader, &options)) {
+                Ok(text) => {
+                    say::data(&text);
+                    exit
+                }
+                Err(error) => exit.worst(Unread::of(file, &error).said()),
+            }
         });
     }
-    let expect = match expectation(args) {
-        Ok(expect) => expect,
-        Err(exit) => return exit,
-    };
-    let mut summaries = Vec::new();
-    let exit = all(&args.files, |file| {
-        let verdict = check_with(history::open(file)?, &options)?.judge_with(&expect);
-        let mut exit = Exit::of(verdict.outcome, args.unknown);
-        if let Some(dir) = &args.shrink {
-            exit = exit.worst(parts(dir, file, &options, &verdict)?);
-        }
-        match show(args, file, &options, verdict, &expect)? {
-            Ok(summary) => summaries.extend(summary),
-            Err(unshown) => exit = exit.worst(unshown),
-        }
-        Ok(exit)
-    });
-    match &args.junit {
-        Some(path) => exit.worst(junit(path, &summaries)),
-        None => exit,
+    match expectation(args) {
+        Ok(expect) => judged(args, &options, &expect),
+        Err(exit) => exit,
     }
+}
+
+/// Judges all files; the worst exit counts.
+fn judged(args: &Args, options: &Options, expect: &Expectation) -> Exit {
+    let mut exit = Exit::Ok;
+    let mut suites = Vec::new();
+    for (file, parts) in args.files.iter().zip(part_names(&args.files)) {
+        let mut input = Input::of(file);
+        let outcome = match one(args, &mut input, options, expect, &parts) {
+            Ok((one, summary)) => {
+                exit = exit.worst(one);
+                summary
+            }
+            Err(error) => {
+                let unread = Unread::of(file, &error);
+                exit = exit.worst(unread.said());
+                if args.json {
+                    json(&unread);
+                }
+                Err(error.to_string())
+            }
+        };
+        suites.push((file.display().to_string(), outcome));
+    }
+    let Some(path) = &args.junit else {
+        return exit;
+    };
+    let suites = suites.iter().filter_map(|(file, outcome)| {
+        let outcome = match outcome {
+            Ok(summary) => Ok(summary.as_deref()?),
+            Err(why) => Err(why.as_str()),
+        };
+        Some(junit::Checked { file, outcome })
+    });
+    let written = junit::checked(suites)
+        .map_err(|e| e.to_string())
+        .and_then(|text| std::fs::write(path, text).map_err(|e| e.to_string()));
+    match written {
+        Ok(()) => exit,
+        Err(error) => exit.worst(unwritten(path, &error)),
+    }
+}
+
+/// How one file is told in JUnit: its summary, where one was asked for, or why there is none.
+type Told = Result<Option<Box<Summary>>, String>;
+
+/// Judges one file and shows it.
+fn one(
+    args: &Args,
+    input: &mut Input<'_>,
+    options: &Options,
+    expect: &Expectation,
+    parts_name: &str,
+) -> Result<(Exit, Told), HistoryError> {
+    let again = !args.json || args.junit.is_some() || args.shrink.is_some();
+    let verdict = check_with(input.open(again)?, options)?.judge_with(expect);
+    let mut exit = Exit::of(verdict.outcome, args.unknown);
+    if let Some(dir) = &args.shrink {
+        exit = exit.worst(parts(dir, parts_name, input, options, &verdict)?);
+    }
+    let told = show(args, input, options, verdict, expect)?;
+    Ok(match told {
+        Ok(summary) => (exit, Ok(summary.map(Box::new))),
+        Err((unshown, why)) => (exit.worst(unshown), Err(why)),
+    })
+}
+
+/// A file that was not judged, as a line of JSON.
+#[derive(Serialize)]
+struct Unread {
+    file: String,
+    error: String,
+    hint: String,
+    exit: u8,
+    #[serde(skip)]
+    code: Exit,
+}
+
+impl Unread {
+    fn of(file: &Path, error: &HistoryError) -> Self {
+        let code = input::exit_of(error);
+        Self {
+            file: file.display().to_string(),
+            error: error.to_string(),
+            hint: match inside(file, "history.jsonl") {
+                _ if code == Exit::Missing => "is the disk full?".to_owned(),
+                Some(history) => format!("did you mean {history}?"),
+                None => error.hint().to_owned(),
+            },
+            exit: code.code(),
+            code,
+        }
+    }
+
+    /// Says it.
+    fn said(&self) -> Exit {
+        say::word(&format!("error: {}: {}", self.file, self.error));
+        say::word(&format!("hint: {}", self.hint));
+        self.code
+    }
+}
+
+/// A verdict with the file that it is of.
+#[derive(Serialize)]
+struct Judged<'a> {
+    file: String,
+    #[serde(flatten)]
+    verdict: &'a Verdict,
+}
+
+fn json(line: &impl Serialize) {
+    match serde_json::to_string(line) {
+        Ok(text) => say::data(&text),
+        Err(error) => say::error(&error, None),
+    }
+}
+
+/// What the parts of each file are called: its name without what follows a dot, and a number where several have the same.
+fn part_names(files: &[PathBuf]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::with_capacity(files.len());
+    for file in files {
+        let stem = Input::stem(file);
+        let numbered = (2..).map(|n| format!("{stem}-{n}"));
+        let mut all = std::iter::once(stem.clone()).chain(numbered);
+        names.extend(all.find(|name| !names.contains(name)));
+    }
+    names
 }
 
 /// Writes the smallest part of the history for each check that found something: `NAME-CHECK.jsonl`.
 fn parts(
     dir: &Path,
-    file: &Path,
+    name: &str,
+    input: &Input<'_>,
     options: &Options,
     verdict: &Verdict,
 ) -> Result<Exit, HistoryError> {
-    let name = file.file_name().unwrap_or_default().to_string_lossy();
-    let name = name.split('.').next().unwrap_or_default();
     let violated = verdict.checks.iter();
     let mut exit = Exit::Ok;
     for check in violated.filter(|c| c.outcome == Outcome::Violated) {
         let Some(finding) = check.findings.first() else {
             continue;
         };
-        let Some(part) = fencepost_checker::shrink(file, options, verdict, finding)? else {
+        let Some(part) = fencepost_checker::shrink(input.path(), options, verdict, finding)? else {
             say::word(&format!(
                 "{}: no part of it shows {} alone",
-                file.display(),
+                input.given().display(),
                 check.name
             ));
             continue;
@@ -211,32 +363,8 @@ fn parts(
 /// A file that could not be written.
 fn unwritten(path: &Path, error: &dyn std::fmt::Display) -> Exit {
     say::word(&format!("error: {}: {error}", path.display()));
-    say::word("hint: may it be written there?");
-    Exit::Usage
-}
-
-fn junit(path: &Path, summaries: &[Summary]) -> Exit {
-    let written = report::junit::several(summaries)
-        .map_err(|e| e.to_string())
-        .and_then(|text| std::fs::write(path, text).map_err(|e| e.to_string()));
-    match written {
-        Ok(()) => Exit::Ok,
-        Err(error) => unwritten(path, &error),
-    }
-}
-
-/// Does the same to all files; the worst exit counts.
-fn all(files: &[PathBuf], mut each: impl FnMut(&Path) -> Result<Exit, HistoryError>) -> Exit {
-    files.iter().fold(Exit::Ok, |exit, file| {
-        exit.worst(each(file).unwrap_or_else(|error| {
-            say::word(&format!("error: {}: {error}", file.display()));
-            say::word(&match inside(file, "history.jsonl") {
-                Some(history) => format!("hint: did you mean {history}?"),
-                None => format!("hint: {}", error.hint()),
-            });
-            Exit::Usage
-        }))
-    })
+    say::word("hint: may it be written there, and is there room?");
+    Exit::Missing
 }
 
 type Expectation = std::collections::BTreeMap<String, fencepost_checker::Expect>;
@@ -275,22 +403,22 @@ fn expectation(args: &Args) -> Result<Expectation, Exit> {
 /// Prints a verdict; its summary, where one was needed. A verdict that cannot be shown has not been given.
 fn show(
     args: &Args,
-    file: &Path,
+    input: &Input<'_>,
     options: &Options,
     verdict: Verdict,
     expect: &Expectation,
-) -> Result<Result<Option<Summary>, Exit>, HistoryError> {
+) -> Result<Result<Option<Summary>, (Exit, String)>, HistoryError> {
     if args.json {
-        match serde_json::to_string(&verdict) {
-            Ok(text) => say::data(&text),
-            Err(error) => say::error(&error, None),
-        }
+        json(&Judged {
+            file: input.given().display().to_string(),
+            verdict: &verdict,
+        });
         if args.junit.is_none() {
             return Ok(Ok(None));
         }
     }
-    let lines = history::open_lines(file, options)?;
-    match report::summary::of_history(file, lines, verdict, expect) {
+    let lines = history::open_lines(input.path(), options)?;
+    match report::summary::of_history(input.given(), lines, verdict, expect) {
         Ok(summary) => {
             if !args.json {
                 say::data(&report::terminal(
@@ -305,7 +433,7 @@ fn show(
                 &error,
                 Some("`fencepost check --json` prints the verdict alone"),
             );
-            Ok(Err(Exit::Usage))
+            Ok(Err((Exit::Usage, error.to_string())))
         }
     }
 }

@@ -11,6 +11,7 @@ pub mod doctor;
 mod doctor_command;
 mod ending;
 mod exit;
+mod input;
 mod list;
 mod man;
 mod merge;

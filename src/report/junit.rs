@@ -48,19 +48,53 @@ pub fn several(runs: &[Summary]) -> Result<String, ReportError> {
 pub fn campaign(runs: &[Summary], not_run: &[NotRun]) -> Result<String, ReportError> {
     let mut report = Report::new("fencepost");
     for s in runs {
-        report.add_test_suite(suite(s));
+        report.add_test_suite(suite(s, &title(s)));
     }
     for n in not_run {
-        let mut suite = TestSuite::new(text(&format!("{} seed {}", n.workload, n.seed)));
-        let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
-        status.set_type("not-run");
-        status.set_message(text(&n.why));
-        let mut case = TestCase::new("run", status);
-        case.set_classname(text(&n.workload));
-        suite.add_test_case(case);
-        report.add_test_suite(suite);
+        let name = format!("{} seed {}", n.workload, n.seed);
+        report.add_test_suite(error(&name, ("run", "not-run"), &n.workload, &n.why));
     }
     Ok(plain(&report.to_string()?))
+}
+
+/// A history that was to be judged (`check`).
+#[derive(Debug, Clone, Copy)]
+pub struct Checked<'a> {
+    /// Its file, as it was given.
+    pub file: &'a str,
+    /// Its summary, or why there is none.
+    pub outcome: Result<&'a Summary, &'a str>,
+}
+
+/// All histories in one file, in their order, each a suite with its file's name; one that could not be read is an error.
+///
+/// # Errors
+/// As [`several`].
+pub fn checked<'a>(all: impl Iterator<Item = Checked<'a>>) -> Result<String, ReportError> {
+    let mut report = Report::new("fencepost");
+    for Checked { file, outcome } in all {
+        report.add_test_suite(match outcome {
+            Ok(s) => suite(s, &format!("{file}: {}", title(s))),
+            Err(why) => error(file, ("history", "not-read"), file, why),
+        });
+    }
+    Ok(plain(&report.to_string()?))
+}
+
+/// A suite that holds an error alone: its case and type, its class, and why.
+fn error(name: &str, (case, kind): (&str, &str), class: &str, why: &str) -> TestSuite {
+    let mut suite = TestSuite::new(text(name));
+    let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
+    status.set_type(kind);
+    status.set_message(text(why));
+    let mut case = TestCase::new(case, status);
+    case.set_classname(text(class));
+    suite.add_test_case(case);
+    suite
+}
+
+fn title(s: &Summary) -> String {
+    format!("{} seed {}", s.setup.workload, s.setup.seed)
 }
 
 /// The writer counts what is skipped as `disabled`, an attribute of older tools that the schema of Jenkins' xUnit plugin
@@ -98,9 +132,8 @@ fn plain(xml: &str) -> String {
     out
 }
 
-fn suite(s: &Summary) -> TestSuite {
-    let name = format!("{} seed {}", s.setup.workload, s.setup.seed);
-    let mut suite = TestSuite::new(text(&name));
+fn suite(s: &Summary, name: &str) -> TestSuite {
+    let mut suite = TestSuite::new(text(name));
     suite.set_time(Duration::from_nanos(s.history.end));
     for (name, value) in [
         ("seed", s.setup.seed.to_string()),
@@ -111,6 +144,9 @@ fn suite(s: &Summary) -> TestSuite {
     }
     for (name, value) in tables::numbers(s) {
         suite.add_property(Property::new(text(&name), text(&value)));
+    }
+    for assumed in &s.verdict.reading {
+        suite.add_property(Property::new("reading", text(assumed)));
     }
     for (check, judged) in s.checks() {
         suite.add_test_case(case(s, check, judged));

@@ -165,6 +165,9 @@ impl Page {
         for reason in &s.verdict.reasons {
             self.paragraph(reason, 2);
         }
+        for assumed in &s.verdict.reading {
+            self.paragraph(&format!("assumed: {assumed}"), 2);
+        }
     }
 
     /// The sign and word of a judgement, and what it is of.
