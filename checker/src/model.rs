@@ -1,8 +1,11 @@
 //! The head of a history: all that the checker needs to know beside the events, and what the workload expects.
 //!
 //! Owns the header's shape. Must not know how a run is made. Goes to the history file's first line.
-use serde::{Deserialize, Serialize};
+use serde::de::{self, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
 
 /// First line of a history.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -16,11 +19,39 @@ pub struct Header {
     /// What the checker needs.
     pub model: Model,
     /// Expected outcome by check or class.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "once")]
     pub expect: BTreeMap<String, Expect>,
     /// Versions of all that took part: fencepost, server, toxiproxy, library.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "once")]
     pub versions: BTreeMap<String, String>,
+}
+
+/// A map that names nothing twice, as no object with fields does.
+fn once<'de, D, V>(d: D) -> Result<BTreeMap<String, V>, D::Error>
+where
+    D: Deserializer<'de>,
+    V: Deserialize<'de>,
+{
+    struct Entries<V>(PhantomData<V>);
+    impl<'de, V: Deserialize<'de>> Visitor<'de> for Entries<V> {
+        type Value = BTreeMap<String, V>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a map")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<Self::Value, A::Error> {
+            let mut map = BTreeMap::new();
+            while let Some((name, value)) = from.next_entry::<String, V>()? {
+                if map.contains_key(&name) {
+                    return Err(de::Error::custom(format!("duplicate entry `{name}`")));
+                }
+                map.insert(name, value);
+            }
+            Ok(map)
+        }
+    }
+    d.deserialize_map(Entries(PhantomData))
 }
 
 /// What the checker knows of the system under test.

@@ -4,6 +4,7 @@
 //! error with its place. Must not know what is in them; blocks are decoded by `ruzstd`. Goes to `history`.
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+use std::error::Error;
 use std::io::{self, BufRead, Read};
 
 /// How a frame begins.
@@ -68,7 +69,7 @@ impl<R: BufRead> Frames<R> {
                     ReadFrameHeaderError::BadMagicNumber(_)
                     | ReadFrameHeaderError::MagicNumberReadError(_),
                 )) => return Err(damaged(begin, "what follows the last frame is none")),
-                Err(e) => return Err(damaged(begin, format!("a frame that cannot be read: {e}"))),
+                Err(e) => return Err(damaged(begin, why("the frame that begins here", &e))),
             }
         }
     }
@@ -83,6 +84,19 @@ impl<R: BufRead> Frames<R> {
         }
         Ok(())
     }
+}
+
+/// What is wrong with a frame: it is cut, or what the decoder says.
+fn why(what: &str, error: &(dyn Error + 'static)) -> String {
+    let cut = |e: &(dyn Error + 'static)| {
+        let io = e.downcast_ref::<io::Error>();
+        io.is_some_and(|e| e.kind() == io::ErrorKind::UnexpectedEof)
+    };
+    let mut causes = std::iter::successors(Some(error), |&e| e.source());
+    if causes.any(cut) {
+        return format!("{what} is cut: the file ends within it");
+    }
+    format!("{what} cannot be decoded: {error}")
 }
 
 fn damaged(byte: u64, what: impl Into<String>) -> io::Error {

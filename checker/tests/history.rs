@@ -74,6 +74,14 @@ fn bad_headers() {
         newer,
         HistoryError::UnsupportedVersion { found: 2 }
     ));
+    for twice in [
+        "\"seed\":0,\"seed\":0",
+        "\"seed\":0,\"model\":{}",
+        "\"seed\":0,\"expect\":{\"service\":\"valid\",\"service\":\"any\"}",
+    ] {
+        let e = error(HEADER.replace("\"seed\":0", twice));
+        assert!(e.to_string().contains("duplicate"), "{twice}: {e}");
+    }
     let text = HEADER.replace("\"seed\":0", "\"seed\":\"x\"");
     let HistoryError::BadHeader {
         line,
@@ -157,6 +165,7 @@ fn bad_lines_have_their_place() {
         ("\"process\":0", "\"process\":18446744073709551616"),
         ("\"type\":\"invoke\"", "\"type\":\"started\""),
         ("\"key\":\"k\"", "\"value\":{\"token\":1.5}"),
+        ("\"type\"", "\"type\":\"ok\",\"type\""),
         ("{", "{{"),
     ] {
         let e = error(format!(
