@@ -411,6 +411,25 @@ fn junit_over_several_files() {
     }
 }
 
+#[test]
+fn a_report_that_cannot_be_written_is_missing_room_not_a_mistake() {
+    let desk = Desk::new();
+    std::fs::create_dir_all(desk.path("run")).expect("a folder");
+    let golden = "checker/tests/golden/mutex-twice.jsonl";
+    let text = std::fs::read_to_string(golden).expect("a golden");
+    desk.file("run/history.jsonl", &text);
+    desk.file(
+        "run/verdict.json",
+        &say(&["check", "--json", golden]).stdout,
+    );
+    let (run, file) = (desk.path("run"), desk.file("file", ""));
+    let into = format!("{file}/x.html");
+    for flag in ["--html", "--picture"] {
+        say(&["report", flag, &into, &run]).refused_after_all(69);
+        say(&["report", flag, &desk.path("y"), &desk.path("gone")]).refused_after_all(64);
+    }
+}
+
 /// Suites, failures and errors of a file.
 fn counted(file: &str) -> (usize, usize, usize) {
     let text = std::fs::read_to_string(file).expect("it was written");

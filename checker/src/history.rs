@@ -66,7 +66,7 @@ const BUFFER: usize = 1 << 18;
 pub enum HistoryError {
     /// It could not be opened or read.
     #[error("cannot be read: {0}")]
-    Io(io::Error),
+    Io(#[source] io::Error),
     /// What is compressed is damaged.
     #[error("byte {byte} of the compressed file: {what}")]
     Compressed {

@@ -50,9 +50,9 @@ pub fn main(args: &Args) -> Exit {
                 say::word("hint: `fencepost report` shows which checks found something");
                 Exit::Usage
             }
-            Err(error) => {
+            Err((error, exit)) => {
                 say::error(&error, Some(hint(&error)));
-                Exit::Usage
+                exit
             }
         };
     }
@@ -64,12 +64,12 @@ pub fn main(args: &Args) -> Exit {
                 exit = exit.worst(Exit::of(summary.verdict.outcome, args.unknown));
                 summaries.push(summary);
             }
-            Err(error) => {
+            Err((error, failed)) => {
                 match inside(dir, "latest/verdict.json").and(inside(dir, "latest")) {
                     Some(latest) => say::error(&error, Some(&format!("did you mean {latest}?"))),
                     None => say::error(&error, Some(hint(&error))),
                 }
-                exit = exit.worst(Exit::Usage);
+                exit = exit.worst(failed);
             }
         }
     }
@@ -77,13 +77,25 @@ pub fn main(args: &Args) -> Exit {
     exit
 }
 
-fn one(dir: &Path, html: Option<&Path>) -> Result<Summary, ReportError> {
-    let summary = report::summarise(dir)?;
+/// What went wrong, and the exit code for it: a folder that is no good is the user's, one that takes nothing is missing.
+type Failed = (ReportError, Exit);
+
+fn unread(error: ReportError) -> Failed {
+    (error, Exit::Usage)
+}
+
+fn unwritten(error: ReportError) -> Failed {
+    (error, Exit::Missing)
+}
+
+fn one(dir: &Path, html: Option<&Path>) -> Result<Summary, Failed> {
+    let summary = report::summarise(dir).map_err(unread)?;
     let page = if let Some(file) = html {
-        write(file, report::html::page(&summary)?)?;
+        let page = report::html::page(&summary);
+        page.and_then(|page| write(file, page)).map_err(unwritten)?;
         file.to_path_buf()
     } else {
-        report::render_all(&summary, dir)?;
+        report::render_all(&summary, dir).map_err(unwritten)?;
         dir.join("report.html")
     };
     say::page(&page);
@@ -98,12 +110,13 @@ pub(super) fn inside(dir: &Path, name: &str) -> Option<String> {
 }
 
 /// Whether there was something to draw.
-fn picture(dir: &Path, file: &Path, check: Option<&str>) -> Result<bool, ReportError> {
-    let summary = report::summarise(dir)?;
-    let Some(svg) = report::html::picture(&summary, check)? else {
+fn picture(dir: &Path, file: &Path, check: Option<&str>) -> Result<bool, Failed> {
+    let summary = report::summarise(dir).map_err(unread)?;
+    let drawn = report::html::picture(&summary, check).map_err(unwritten)?;
+    let Some(svg) = drawn else {
         return Ok(false);
     };
-    write(file, svg)?;
+    write(file, svg).map_err(unwritten)?;
     Ok(true)
 }
 
