@@ -235,8 +235,14 @@ fn shrink_writes_parts_that_are_judged_alike() {
 
 /// The command with these words, and these bytes on its standard input, a byte at a time to begin with.
 fn say_to(words: &[&str], bytes: &[u8]) -> Said {
+    say_to_with(words, bytes, &[])
+}
+
+/// As [`say_to`], with more in the environment.
+fn say_to_with(words: &[&str], bytes: &[u8], env: &[(&str, &str)]) -> Said {
     let mut child = harness::fencepost()
         .args(words)
+        .envs(env.iter().copied())
         .env("COLUMNS", "100")
         .env("NO_COLOR", "1")
         .stdin(Stdio::piped())
@@ -305,6 +311,11 @@ fn a_pipe_is_read_once() {
     let said = say_to(&["check", "-"], b"");
     said.refused(64, &["error: -: the file is empty"]);
     say_to(&["check", "-", "/dev/stdin"], edn(BAD).as_bytes()).refused(64, &["given twice"]);
+    // There is no room to keep it; where it need not be kept, that is no matter.
+    let nowhere = [("TMPDIR", "/proc/none")];
+    let judge = |words: &[&str]| say_to_with(words, edn(BAD).as_bytes(), &nowhere);
+    judge(&["check", "-"]).refused(69, &["cannot be kept"]);
+    assert_eq!(judge(&["check", "--json", "-"]).code, 1);
     // What has no end is no history, however it is given.
     say(&["check", "/dev/zero"]).refused(64, &["NUL bytes"]);
 }

@@ -82,7 +82,7 @@ fn is_stdin(path: &Path) -> bool {
 /// Which exit code it is that a history was not read.
 pub(super) fn exit_of(error: &HistoryError) -> Exit {
     match error {
-        HistoryError::Io(e) if e.get_ref().is_some_and(|e| e.is::<Unkept>()) => Exit::Missing,
+        HistoryError::Io(e) if matches!(e.get_ref(), Some(e) if e.is::<Unkept>()) => Exit::Missing,
         _ => Exit::Usage,
     }
 }
