@@ -113,12 +113,7 @@ impl<R: BufRead> Read for Frames<R> {
             while self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
                 let one = BlockDecodingStrategy::UptoBlocks(1);
                 let decoded = self.decoder.decode_blocks(&mut self.source, one);
-                decoded.map_err(|e| {
-                    damaged(
-                        self.source.read,
-                        format!("the frame cannot be read on: {e}"),
-                    )
-                })?;
+                decoded.map_err(|e| damaged(self.source.read, why("the frame", &e)))?;
             }
             let read = self.decoder.read(out)?;
             if read > 0 || out.is_empty() {
