@@ -110,6 +110,20 @@ fn links(w: &Window) -> impl Iterator<Item = (&str, &str)> {
     links.filter_map(|l| l.trim().split_once('>'))
 }
 
+/// When a lease that was given, or let go of in doubt, at `from` may have been counted anew for the last time before `at`: a
+/// new leader of members that agree does that, and whatever befell these may have brought one. `open` tells it of a fault that
+/// was not over.
+pub(crate) fn counted_anew(f: &Facts, from: Ns, at: Ns, open: impl Fn(&Window) -> Ns) -> Ns {
+    if f.model().members == 0 {
+        return from;
+    }
+    let windows = f.faults.active(from, at);
+    let of_members = windows.filter(|w| w.client.is_none() && !w.kind.starts_with("client-"));
+    of_members.fold(from, |last, w| {
+        last.max(w.healed.unwrap_or_else(|| open(w)).min(at))
+    })
+}
+
 /// How many nodes may be lost without harm: N − q of a quorum; of members that answer as one, less than half; none of a
 /// primary and its copies.
 pub(crate) fn spare(f: &Facts) -> usize {

@@ -114,6 +114,7 @@ const VIOLATED: &[(&str, &[&str])] = &[
     ("semaphore-over", &["service"]),
     ("overrun-waited", &["overrun"]),
     ("leak-members-election", &[]),
+    ("minority-members-anew", &[]),
     ("leak-members", &["leak"]),
     ("session-quoted-tick", &[]),
     ("mutex-twice", &["service"]),

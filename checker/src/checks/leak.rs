@@ -7,7 +7,7 @@ use super::{Answer, CheckInfo, no_evidence};
 use crate::analysis::{Analysis, Found, finding_on};
 use crate::facts::{Facts, Vain, seconds};
 use crate::names::NONE;
-use crate::outage::{Outage, Past, outage};
+use crate::outage::{Outage, Past, counted_anew, outage};
 use crate::proof::{self, leak::Stayed};
 use crate::section::{NEVER, Ns};
 use crate::servers::{Seen, SeenKind};
@@ -139,17 +139,6 @@ fn report_abandoned(f: &Facts, v: &Vain, left: &[u32], late: Ns, found: &mut Fou
     });
 }
 
-/// When a lease that was given at `timed` may have been counted anew for the last time before `at`: a new leader of members
-/// that agree does that, and whatever befell these may have brought one.
-fn counted_anew(f: &Facts, timed: Ns, at: Ns) -> Ns {
-    if f.model().members == 0 {
-        return timed;
-    }
-    let windows = f.faults.active(timed, at);
-    let of_members = windows.filter(|w| w.client.is_none() && !w.kind.starts_with("client-"));
-    of_members.fold(timed, |last, w| last.max(w.healed.unwrap_or(NEVER).min(at)))
-}
-
 /// A value was read again after it was set.
 fn read(f: &Facts, k: &mut Key, s: &Seen, found: &mut Found) {
     if k.reported || s.not_before <= k.timed {
@@ -182,7 +171,8 @@ fn read(f: &Facts, k: &mut Key, s: &Seen, found: &mut Found) {
             asked.fold(lease, Ns::max)
         };
         let drift = (lease as f64 * f.model().drift) as Ns;
-        let anew = counted_anew(f, k.timed, s.not_before);
+        // While a fault goes on, a new leader may come at any time.
+        let anew = counted_anew(f, k.timed, s.not_before, |_| s.not_before);
         let bound = anew
             .saturating_add(lease)
             .saturating_add(drift)

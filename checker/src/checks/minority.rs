@@ -20,8 +20,9 @@ use super::progress::{gap_finding, late_finding, too_late};
 use super::{Answer, CheckInfo};
 use crate::analysis::{Analysis, Found, finding, finding_on};
 use crate::facts::{Facts, length, seconds};
+use crate::faults::Window;
 use crate::names::Name;
-use crate::outage::{Past, loses_nodes, outage, servers, spare};
+use crate::outage::{Past, counted_anew, loses_nodes, outage, servers, spare};
 use crate::proof;
 use crate::section::{Ended, NEVER, Ns, Section};
 use crate::verdict::{Blame, Class, Finding};
@@ -62,11 +63,13 @@ fn run(a: &mut Analysis) -> Answer {
     }
     let mut refused: Vec<Name> = Vec::new();
     for gap in &f.gaps {
-        let late = gap.last.0 >= gap.since.saturating_add(bound(f));
+        // Whoever let go of it in doubt may have left a lease, and a new leader counts that anew.
+        let since = counted_anew(f, gap.since, gap.last.1, begun);
+        let late = gap.last.0 >= since.saturating_add(bound(f));
         let span = (gap.since, gap.last.1);
         if late && outage(f, None, span, Past::Stalls).is_small(f) {
             refused.push(gap.key);
-            found.add(None, || gap_finding(f, "minority", gap, gap.since));
+            found.add(None, || gap_finding(f, "minority", gap, since));
         }
     }
     for vain in nobody(f).filter(|v| !refused.contains(&v.key)) {
@@ -114,9 +117,15 @@ fn nobody(f: &Facts) -> impl Iterator<Item = Nobody> + '_ {
     })
 }
 
+/// A leader that a fault took along is followed by another soon after; that is in the bound's ε.
+fn begun(w: &Window) -> Ns {
+    w.bit.unwrap_or_default()
+}
+
 fn nobody_granted(f: &Facts, key: Name, (from, to): (Ns, Ns)) -> Option<Nobody> {
     let holds = f.granted_in(key, 0, to).iter();
     let since = holds.fold(from, |since, i| since.max(f.section(*i).belief_end));
+    let since = counted_anew(f, since, to, begun);
     let tries = f
         .vain
         .iter()
