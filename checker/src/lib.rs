@@ -133,10 +133,10 @@
 //! was.
 //!
 //! # The way of the data
-//! `history` reads lines (or `edn` forms, or either from `zst`), [`Checker`] takes events, `collect` pairs them into sections, `section`
-//! gives each its intervals, `sweep` finds the overlaps, `tries` the tries in vain, `blame` their causes, `proof` says
-//! why, [`CHECKS`] the rest, and [`judge`](judge::judge) compares all that with what was expected. [`shrink`] finds
-//! the smallest part that still shows a finding.
+//! `history` reads lines (or `edn` forms, or either from `zst`), [`Checker`] takes events, `collect` pairs them into
+//! sections, `section` gives each its intervals, `sweep` finds the overlaps, `tries` the tries in vain, `blame` their causes,
+//! `proof` says why, [`CHECKS`] the rest, and [`judge`](judge::judge) compares all that with what was expected. [`shrink`]
+//! finds the smallest part that still shows a finding.
 #![deny(missing_docs)]
 
 mod analysis;
