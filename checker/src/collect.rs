@@ -157,9 +157,9 @@ impl Collector {
         let mut subject = hold.section;
         match op {
             Op::Acquire => {
-                // Without a lease, or where it may acquire again, only a release ends a hold.
+                // Without a lease, or where it may hold several or several times, only a release ends a hold.
                 let model = &self.facts.header.model;
-                let lets_go = model.ttl_ms.is_some() && model.kind != LockKind::Reentrant;
+                let lets_go = model.ttl_ms.is_some() && model.kind == LockKind::Mutex;
                 if subject != NO_SECTION && lets_go {
                     let s = &mut self.facts.sections[subject as usize];
                     let held = s.hold_end() == NEVER;

@@ -322,8 +322,12 @@ impl Facts {
         if kind == LockKind::ReadWrite && a.shared && b.shared {
             return false;
         }
-        // With a lease, a worker that acquires again has let go; without one, it still holds what it did not release.
-        let again = self.model().ttl_ms.is_none() && kind != LockKind::Reentrant;
+        // Of a mutex with a lease, a worker that acquires again has let go; else it still holds what it did not release.
+        let again = match kind {
+            LockKind::Mutex => self.model().ttl_ms.is_none(),
+            LockKind::Semaphore | LockKind::ReadWrite => true,
+            LockKind::Reentrant => false,
+        };
         !a.same_owner(b) || (again && !mutant::wrong(Mutant::Again))
     }
 
@@ -340,7 +344,7 @@ impl Facts {
     pub(crate) fn beside(&self, mut last: u32) -> u32 {
         let model = self.model();
         let several = matches!(model.kind, LockKind::Semaphore | LockKind::ReadWrite);
-        if !several || model.ttl_ms.is_some() {
+        if !several {
             return NO_SECTION;
         }
         while let Some(s) = self.sections.get(last as usize) {

@@ -98,7 +98,7 @@
 //!
 //! # With leases: sound, nearly complete
 //! A promise lasts from the answer until invoke + ℓ(L), ℓ(L) = L·(1−d) − floor, in union with confirmed extensions, cut
-//! by release, notice, close and death. Two promises at once cannot come from a lock that keeps time within d: the
+//! by release, notice, close and death, and of a mutex by the same worker's next acquire. Two promises at once cannot come from a lock that keeps time within d: the
 //! server counts the lease from a time after the invoke. It cannot see a double grant whose second answer was read
 //! after the first promise's end, nor (with waiting calls) what a wait longer than the lease hides.
 //!

@@ -176,7 +176,7 @@ pub enum LockKind {
     Mutex,
     /// One holder, which may acquire again and holds until it released as often.
     Reentrant,
-    /// At most `permits` holders; a worker may hold several, one at a time where permits have a lease.
+    /// At most `permits` holders; a worker may hold several.
     Semaphore,
     /// Many holders whose acquire was `shared`, or one whose was not.
     ReadWrite,

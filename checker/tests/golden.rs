@@ -112,6 +112,7 @@ const VIOLATED: &[(&str, &[&str])] = &[
     ("reentrant-lost-release", &[]),
     ("semaphore-two-permits", &[]),
     ("semaphore-over", &["service"]),
+    ("semaphore-leased", &["service"]),
     ("overrun-waited", &["overrun"]),
     ("leak-members-election", &[]),
     ("minority-members-anew", &[]),

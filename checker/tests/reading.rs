@@ -277,13 +277,48 @@ fn a_process_goes_on_only_after_its_end() {
     let again = [
         "0 invoke acquire",
         "0 info acquire",
-        "1 invoke release",
-        "1 ok release",
+        "2 invoke release",
+        "2 ok release",
         "0 invoke acquire",
         "0 info acquire",
     ];
-    assert_eq!(judged(&edn(&again)).outcome, Outcome::Violated);
+    let v = judged(&edn(&again));
+    assert_eq!(v.outcome, Outcome::Violated);
+    assert!(says(&v, "no number of threads fits"), "{:?}", v.reading);
     assert_eq!(judged(&edn(&again[..4])).outcome, Outcome::Valid);
+    // One thread alone would never meet another.
+    let one = [
+        "0 invoke acquire",
+        "0 info acquire",
+        "1 invoke release",
+        "1 ok release",
+    ];
+    let v = judged(&edn(&one));
+    assert_eq!(v.outcome, Outcome::Violated);
+    assert!(says(&v, "no number of threads fits"), "{:?}", v.reading);
+}
+
+/// A clock that stands still shows no order; the text does.
+#[test]
+fn operations_of_one_time_follow_each_other_as_they_stand() {
+    let at = |times: [u64; 4]| {
+        let ops = [
+            "0 :type :invoke",
+            "0 :type :ok",
+            "1 :type :invoke",
+            "1 :type :ok",
+        ];
+        let each = ops.iter().zip(times);
+        let forms = each.map(|(op, t)| format!("{{:process {op} :f :acquire :time {t}}}"));
+        forms.collect::<Vec<_>>().join("\n")
+    };
+    for times in [[0, 0, 0, 0], [7, 7, 8, 8]] {
+        let v = judged(&at(times));
+        assert_eq!(v.outcome, Outcome::Violated, "{times:?}");
+        assert!(says(&v, "of the same :time"), "{:?}", v.reading);
+    }
+    let v = judged(&at([5, 9, 4, 6]));
+    assert!(says(&v, "before the one above it"), "{:?}", v.reading);
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod names;
 mod parse;
 mod survey;
 mod text;
+mod times;
 mod whole;
 
 use crate::event::{Event, EventType, Process, Value as Fields};
@@ -22,6 +23,7 @@ use parse::{Forms, Value, Wrong};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use survey::Survey;
+use times::Times;
 
 pub(crate) use text::Writer;
 pub(crate) use whole::whole;
@@ -124,17 +126,20 @@ pub(crate) fn read(
     let by_value = survey.by_value(options);
     let mut workers = Workers::after(survey.highest());
     let mut names = Names::new(&options.key, by_value);
+    let mut times = Times::new(header.model.clock_uncertainty_ms > 0.0);
     forms(text, |index, form| {
         if let Some(mut event) = operation(form, options)? {
             event.index = index;
-            event.time = survey.time(form, index);
+            event.time = times.next(survey.time(form, index));
             workers.number(&mut event, threads);
             names.name(&mut event, form)?;
             each(&header, &event);
         }
         Ok(())
     })?;
-    Ok(survey.notes(options, threads, by_value))
+    let mut notes = survey.notes(options, threads, by_value);
+    notes.extend(times.notes());
+    Ok(notes)
 }
 
 /// The line of a header that does not begin the text.

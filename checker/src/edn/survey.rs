@@ -137,7 +137,9 @@ impl Survey {
         let before = numbers.iter().rev().skip(1);
         let sizes = before
             .filter(|(_, life)| life.ended().is_some_and(|at| at < newest.first))
-            .map(|(p, _)| highest - p);
+            .map(|(p, _)| highest - p)
+            // One thread would never meet another.
+            .filter(|n| *n > 1);
         let mut steps = 0;
         let follows = |p: u64, life: Life, n: u64| {
             let ended = p.checked_sub(n).and_then(|before| {
@@ -153,6 +155,13 @@ impl Survey {
             }) && steps < STEPS_MAX
         };
         sizes.take(SIZES_MAX).find(|n| all(n))
+    }
+
+    /// Whether some process began after another had an `:info`: it may be the same worker.
+    fn renewed(&self) -> bool {
+        let crashes = self.numbers().filter_map(|(_, life)| life.crashed);
+        let first = crashes.min().unwrap_or(u64::MAX);
+        self.numbers().any(|(_, life)| life.first > first)
     }
 
     /// What was assumed where the history does not say, for whoever reads the verdict.
@@ -171,6 +180,13 @@ impl Survey {
                 "by their numbers, process p goes on as p + {n} after an :info, with {n} threads; \
                  should there be others, --threads says how many"
             ));
+        }
+        if options.threads.is_none() && threads.is_none() && self.renewed() {
+            notes.push(
+                "each process is a worker of its own, since no number of threads fits those that came after an :info; \
+                 --threads says how many there are"
+                    .to_owned(),
+            );
         }
         if self.timeless.is_some() {
             let which = if self.timed {

@@ -21,7 +21,7 @@ pub(crate) fn overrun(f: &Facts, pair: Pair, latest: Option<Ns>) -> Vec<String> 
         ),
         Some(latest) => format!(
             "But B held from {} on, so both believed from {} until {}. A's lease may as well have begun just before its \
-             answer, and ended at {}: then B was let in before, and who is to blame is not known.",
+             answer, and ended at {}: B may have been let in before, and who is to blame is not known.",
             exact(b.ret),
             exact(pair.from),
             exact(pair.to),
