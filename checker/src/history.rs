@@ -16,13 +16,14 @@
 //! the history does not say it, stands in [`Verdict::reading`].
 //!
 //! *Times.* `:time` is in nanoseconds, a whole number; the earliest may be below 0. The order of the text counts for the
-//! operations of one process, times for all others; equal times are concurrent. Where an operation of a lock has none,
-//! all count by their place in the text, a millisecond each; under a lease or an uncertainty of clocks that is an error.
+//! operations of one process, and for all others where times are equal: each is then a nanosecond behind the one above it, but
+//! with an uncertainty of clocks, where equal times are concurrent. Where an operation of a lock has none, all count by their
+//! place in the text, a millisecond each; under a lease or an uncertainty of clocks that is an error.
 //!
 //! *Locks.* The lock's name is what stands under `:key`, or under `:key` or `:lock` of a map in `:value`. A plain `:value` (a
 //! keyword, text or whole number), or the first of two, may be anything: a name of the lock, of its holder, of a node, a
 //! number of tries. So it is taken for a name only where nothing has a `:key`, every invoke of an acquire has such a value,
-//! and either all values are pairs with nil, as `jepsen.independent` writes them, or
+//! and either all of these are pairs with nil or a map, as `jepsen.independent` writes them, or
 //! - two processes use one value, each of which began before the last operation of the other, so that none goes on for the
 //!   other (a holder's name fails here), and
 //! - one process acquires with one value and then with another (a node's name fails here), and if they are numbers, with a
@@ -32,10 +33,10 @@
 //! extension that does not name its lock is of the one that its worker acquired last and still has; an answer is of the
 //! lock of its invoke.
 //!
-//! *Workers.* Jepsen renews a process after an `:info`: process p goes on as p + n, with n threads. The smallest n counts with
-//! which each process from n on follows the one n below it, which had crashed before, and did nothing afterwards; all
-//! operations count, those of no lock too. Then p and p + n are one worker, so that its clean-up is no stranger's. Where no n
-//! fits, each process is a worker of its own. [`Options::threads`] says how many there are.
+//! *Workers.* Jepsen renews a process after an `:info`: process p goes on as p + n, with n threads. The smallest n from 2 on
+//! counts with which each process from n on follows the one n below it, which had crashed before, and did nothing afterwards;
+//! all operations count, those of no lock too. Then p and p + n are one worker, so that its clean-up is no stranger's. Where no
+//! n fits, each process is a worker of its own. [`Options::threads`] says how many there are.
 //!
 //! *Answers.* A `:value`, the second of two, or the operation itself may hold `:owner`, `:token` (or `:fence`), `:ttl-ms`,
 //! `:validity-ms` and `:shared`. A failed acquire tells that another held the lock only where its `:error` is `:held`,

@@ -298,6 +298,36 @@ fn a_process_goes_on_only_after_its_end() {
     assert!(says(&v, "no number of threads fits"), "{:?}", v.reading);
 }
 
+/// As `jepsen.independent` writes keys, where releases and answers give tokens.
+#[test]
+fn pairs_of_acquires_name_their_locks() {
+    for (asked, told) in [
+        ("[{} nil]", "[{} 17]"),
+        ("[{} {:owner \"a\"}]", "[{} {:owner \"a\"}]"),
+    ] {
+        let operations = [
+            (0, "acquire", "invoke", asked),
+            (0, "acquire", "ok", told),
+            (1, "acquire", "invoke", asked),
+            (1, "acquire", "ok", told),
+            (0, "release", "invoke", told),
+            (0, "release", "ok", told),
+        ];
+        let forms = operations.map(|(process, f, kind, value)| {
+            let value = value.replacen("{}", &process.to_string(), 1);
+            format!("{{:process {process} :type :{kind} :f :{f} :value {value}}}")
+        });
+        let text = forms.join("\n");
+        let v = judged(&text);
+        assert_eq!(
+            (v.counts["keys"], v.outcome),
+            (2, Outcome::Valid),
+            "{text}{:?}",
+            v.reasons
+        );
+    }
+}
+
 /// A clock that stands still shows no order; the text does.
 #[test]
 fn operations_of_one_time_follow_each_other_as_they_stand() {

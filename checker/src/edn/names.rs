@@ -27,7 +27,7 @@ pub(super) struct Named {
     value: Option<String>,
     /// That value as a number.
     number: Option<i64>,
-    /// It is the first of two of which the other is nil, as `jepsen.independent` writes a key.
+    /// It is the first of two of which the other is nil or a map, as `jepsen.independent` writes a key.
     keyed: bool,
 }
 
@@ -57,7 +57,7 @@ impl Named {
                 Value::Int(i) => Some(*i),
                 _ => None,
             },
-            keyed: pair && rest == Some(&Value::Nil),
+            keyed: pair && matches!(rest, Some(Value::Nil | Value::Map(_))),
         }
     }
 
@@ -95,7 +95,7 @@ pub(super) struct Values {
     otherwise: bool,
     /// Some operation names its lock.
     stated: bool,
-    /// Of some operation the value is none of a pair with nil.
+    /// Of some acquire the value is none of a pair with nil or a map.
     unkeyed: bool,
     /// One process acquires with several values, and not only with rising numbers.
     varies: bool,
@@ -113,7 +113,6 @@ impl Values {
             self.otherwise |= event.f == "acquire";
             return;
         };
-        self.unkeyed |= !named.keyed;
         if !self.users.contains_key(value) {
             if self.users.len() >= VALUES_MAX {
                 return;
@@ -130,6 +129,7 @@ impl Values {
             return;
         }
         self.acquires += 1;
+        self.unkeyed |= !named.keyed;
         let now = (value.clone(), named.number);
         if let Some(before) = self.last.insert(event.process.clone(), now) {
             self.varies |= before.0 != *value;
