@@ -3,6 +3,7 @@
 //! Owns exclusions by check, overruns, incidents, latent losses. Must not know expectations. Read by `checks`.
 use crate::blame::{self, Cause};
 use crate::facts::{Facts, seconds};
+use crate::model::LockKind;
 use crate::names::{NONE, Name};
 use crate::parallel;
 use crate::proof;
@@ -197,7 +198,9 @@ impl Analysis {
                     room: f.model().room(),
                     ..Sweep::default()
                 };
-                sweep.run(of_key, |x, y| f.conflict(x, y) && conflict(x, y));
+                let readers = f.model().kind == LockKind::ReadWrite;
+                let reads = |x: u32| readers && f.section(x).shared;
+                sweep.run(of_key, reads, |x, y| f.conflict(x, y) && conflict(x, y));
                 all.append(sweep);
             }
             all
