@@ -13,8 +13,8 @@ use futures_util::future::try_join_all;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// The first address that a container gets, counted from the network's own.
-const FIRST: u32 = 10;
+/// The first address that a container gets, counted from the network's own; behind the gateway, so that a small range will do.
+const FIRST: u32 = 2;
 /// Tries to make a network anew where another run took its addresses meanwhile.
 const TRIES: u32 = 10;
 
