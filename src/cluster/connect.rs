@@ -2,7 +2,9 @@
 //!
 //! Owns the order of this. Must not know how servers are started. `cluster` calls it once, at the start.
 use super::layout::Layout;
-use super::{Cluster, ClusterError, READY, Servers, Speaks, etcd, probe, sentinel, zookeeper};
+use super::{
+    Cluster, ClusterError, READY, Servers, Speaks, etcd, probe, sentinel, tools, zookeeper,
+};
 use crate::plan::ClusterPlan;
 use futures_util::future::try_join_all;
 use std::net::SocketAddr;
@@ -89,13 +91,30 @@ impl Cluster {
         Ok(())
     }
 
+    /// A proxy for one link. A port that was free a moment ago may be somebody else's now; another is taken then.
+    async fn connect_link(
+        &self,
+        client: &str,
+        link: usize,
+        node: usize,
+    ) -> Result<SocketAddr, ClusterError> {
+        let name = self.proxy_name(client, node);
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let (listen, upstream) = self.servers.endpoints(link, node)?;
+            match self.toxiproxy.create(&name, &listen, &upstream).await {
+                Err(e) if e.is_port_in_use() => tools::next_try(&name, &listen, tries)?,
+                made => return Ok(made?),
+            }
+        }
+    }
+
     pub(super) async fn connect_links(&mut self, clients: &[String]) -> Result<(), ClusterError> {
         let servers = self.server_count();
         for (c, client) in clients.iter().enumerate() {
             for node in 0..servers {
-                let (listen, upstream) = self.servers.endpoints(c * servers + node, node)?;
-                let name = self.proxy_name(client, node);
-                let bound = self.toxiproxy.create(&name, &listen, &upstream).await?;
+                let bound = self.connect_link(client, c * servers + node, node).await?;
                 let address = self.servers.reachable(bound)?;
                 self.links.insert((client.clone(), node), Some(address));
             }

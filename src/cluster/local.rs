@@ -220,7 +220,9 @@ impl Node {
                         server: RefCell::new(server),
                     });
                 }
-                Err(_) if server.port_was_taken() => tools::next_try(&name, port, tries)?,
+                Err(_) if server.port_was_taken() => {
+                    tools::next_try(&name, &address.to_string(), tries)?
+                }
                 Err(e) => return Err(e),
             }
         }
@@ -316,7 +318,9 @@ async fn start_toxiproxy(
         let mut server = Server::spawn(&argv, &folder, &folder.join("log"), &[], reaper)?;
         match server.ready("toxiproxy", address, false).await {
             Ok(()) => return Ok((server, address)),
-            Err(_) if server.port_was_taken() => tools::next_try("toxiproxy", port, tries)?,
+            Err(_) if server.port_was_taken() => {
+                tools::next_try("toxiproxy", &address.to_string(), tries)?
+            }
             Err(e) => return Err(e),
         }
     }

@@ -100,14 +100,14 @@ pub(super) fn free_port(what: &str) -> Result<u16, ClusterError> {
 /// How often a server gets another port when somebody else was faster.
 const PORT_TRIES: usize = 5;
 
-/// After `tries` ports that somebody else took first, the last of them `port`: whether there is to be another.
-pub(super) fn next_try(what: &str, port: u16, tries: usize) -> Result<(), ClusterError> {
+/// After `tries` ports that somebody else took first, the last of them at `address`: whether there is to be another.
+pub(super) fn next_try(what: &str, address: &str, tries: usize) -> Result<(), ClusterError> {
     if tries < PORT_TRIES {
         return Ok(());
     }
     Err(ClusterError::Port {
         what: what.to_owned(),
-        why: format!("{tries} were free and then in use, the last of them 127.0.0.1:{port}"),
+        why: format!("{tries} were free and then in use, the last of them {address}"),
     })
 }
 
@@ -131,10 +131,22 @@ pub(super) fn tail(log: &str, lines: usize) -> String {
 mod tests {
     use super::*;
 
+    /// As everywhere that a port is asked for: between the two calls it may become somebody else's. In a test program
+    /// that also starts others it does: a fork has the first listener until its exec.
     #[test]
     fn a_free_port_can_be_listened_on() {
-        let port = free_port("test").expect("a port");
-        TcpListener::bind((Ipv4Addr::LOCALHOST, port)).expect("free");
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let port = free_port("test").expect("a port");
+            match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+                Ok(_) => return,
+                Err(e) if e.kind() == io::ErrorKind::AddrInUse => {
+                    next_try("test", &format!("127.0.0.1:{port}"), tries).expect("a free port");
+                }
+                Err(e) => panic!("{e}"),
+            }
+        }
     }
 
     #[test]

@@ -61,6 +61,13 @@ pub enum ToxiproxyError {
     Worker,
 }
 
+impl ToxiproxyError {
+    /// Whether somebody else listens where the proxy was to.
+    pub(super) fn is_port_in_use(&self) -> bool {
+        matches!(self, Self::Refused { why, .. } if why.contains("address already in use"))
+    }
+}
+
 /// A toxic: what is done to the bytes of one direction of one proxy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Toxic {
