@@ -141,7 +141,9 @@ function serve(adapter) {
   let ready = false;
   const lines = readline.createInterface({ input: process.stdin, crlfDelay: Infinity });
   const answer = async (op, request) => {
+    const called = performance.now();
     const said = await attempt(adapter, op, request);
+    said.took_ms = performance.now() - called;
     ready = ready || (op === 'init' && said.type === 'ok');
     write({ id: request.id, ...said });
     if (op === 'close') process.stdout.write('', () => process.exit(0));

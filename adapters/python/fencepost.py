@@ -238,7 +238,10 @@ def work_off(adapter, requests):
 
 
 def say(adapter, request):
-    LINES.write({"id": request["id"], **attempt(adapter, request["op"], request)})
+    called = time.monotonic()
+    answer = attempt(adapter, request["op"], request)
+    took = round((time.monotonic() - called) * 1000, 3)
+    LINES.write({"id": request["id"], **answer, "took_ms": took})
 
 
 def attempt(adapter, op, request):

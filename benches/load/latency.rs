@@ -21,7 +21,7 @@ pub struct Quantiles {
 pub struct Round {
     /// The mean of redis-benchmark before and after.
     pub path: Quantiles,
-    /// Of the run's acquires, from before the request leaves the driver until its answer is read there.
+    /// Of the run's acquires, as its client tells.
     pub run: Quantiles,
 }
 
@@ -78,11 +78,12 @@ fn of_acquires(history: &Path) -> Outcome<Quantiles> {
     let (mut took, mut asked, mut load) = (Vec::new(), None, false);
     for line in std::io::BufReader::new(std::fs::File::open(history)?).lines() {
         let event: serde_json::Value = serde_json::from_str(&line?)?;
-        let time = event["time"].as_f64().unwrap_or_default() / 1e6;
         match (event["f"].as_str(), event["type"].as_str()) {
             (Some("phase"), _) => load = event["value"]["phase"] == "load",
-            (Some("acquire"), Some("invoke")) if load => asked = Some(time),
-            (Some("acquire"), Some("ok")) => took.extend(asked.take().map(|from| time - from)),
+            (Some("acquire"), Some("invoke")) => asked = load.then_some(()),
+            (Some("acquire"), Some("ok")) if asked.take().is_some() => {
+                took.extend(event["value"]["ms"].as_f64());
+            }
             _ => {}
         }
     }

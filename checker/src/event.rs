@@ -5,9 +5,9 @@
 //!
 //! | process | `f` | types | value fields |
 //! |---|---|---|---|
-//! | number | `acquire` | invoke; ok, fail, info | invoke: `wait_ms`, `shared`, `ttl_ms` if not the model's; ok: `owner`, `validity_ms`, `token`, `since` |
-//! | number | `release` | invoke; ok, fail, info | – |
-//! | number | `extend` | invoke; ok, fail, info | invoke: `ttl_ms`; ok: `validity_ms` |
+//! | number | `acquire` | invoke; ok, fail, info | invoke: `wait_ms`, `shared`, `ttl_ms` if not the model's; ok: `owner`, `validity_ms`, `token`, `since`; `ms` (how long the call took, where the client tells) |
+//! | number | `release` | invoke; ok, fail, info | `ms` |
+//! | number | `extend` | invoke; ok, fail, info | invoke: `ttl_ms`; ok: `validity_ms`; `ms` |
 //! | number | `work` | invoke; ok, info | invoke: `ms` |
 //! | number | `read`, `write` | ok, fail | an effect at the protected resource, in order of acceptance: `version`, `token`; fail: refused by the fence or given up by the client |
 //! | number | `renewed` | info | a keep-alive that the library sent by itself was confirmed: `since`, `ttl_ms` if not the model's |
@@ -149,7 +149,7 @@ pub struct Value<'a> {
     /// How long the call may wait for a held lock, in ms; 0 is one try.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_ms: Option<u64>,
-    /// A duration in ms (work, stalls).
+    /// A duration in ms: work to be done, a stall, how long a call took by its client's own clock.
     #[serde(
         deserialize_with = "crate::exact::optional",
         skip_serializing_if = "Option::is_none"

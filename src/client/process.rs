@@ -103,6 +103,9 @@ pub enum ClientError {
 pub struct Answer {
     /// When the whole answer was read, or when it was given up: ns of the run's clock.
     pub ret: u64,
+    /// How long the library's call took by the client's own clock, in ms, where it tells: without the pipes between it and
+    /// the harness.
+    pub took_ms: Option<f64>,
     /// The answer.
     pub result: Result<Reply, Failure>,
 }
@@ -493,6 +496,7 @@ impl Inner {
     fn failed(&self, op: Op, code: &str) -> Answer {
         Answer {
             ret: self.clock.now(),
+            took_ms: None,
             result: Err(Failure {
                 definite: definite(code, op),
                 code: code.to_owned(),

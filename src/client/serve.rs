@@ -36,7 +36,7 @@ use futures_util::FutureExt;
 use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::task::LocalSet;
 
 /// Shorter than most deadlines, and rare enough to cost nothing.
@@ -170,7 +170,7 @@ async fn run<L: UserLock>(mut lock: L) -> std::io::Result<()> {
                 if let Some(end) = start(&lock, line, &out) {
                     lock.close().await;
                     let messages = lock.messages();
-                    out.push(|o| wire::write_ok(end, &Reply::Closed { messages }, o));
+                    out.push(|o| wire::write_ok(end, &Reply::Closed { messages }, None, o));
                     break;
                 }
             }
@@ -208,14 +208,14 @@ async fn handshake<L: UserLock>(
         };
         let id = request.id;
         if request.op != "init" {
-            out.push(|o| wire::write_error(Some(id), true, "not-initialised", None, o));
+            out.push(|o| wire::write_error(Some(id), true, "not-initialised", None, None, o));
             continue;
         }
         let init: Init = match serde_json::from_slice(line) {
             Ok(init) => init,
             Err(e) => {
                 let why = e.to_string();
-                out.push(|o| wire::write_error(Some(id), true, "bad-request", Some(&why), o));
+                out.push(|o| wire::write_error(Some(id), true, "bad-request", Some(&why), None, o));
                 continue;
             }
         };
@@ -225,7 +225,7 @@ async fn handshake<L: UserLock>(
                 out.push(|o| wire::write_about(id, &about, o));
                 return Ok(Some(()));
             }
-            Err(refusal) => refuse(out, id, Op::Other, &refusal),
+            Err(refusal) => refuse(out, id, Op::Other, None, &refusal),
         }
     }
     Ok(None)
@@ -279,15 +279,15 @@ fn start<L: UserLock>(lock: &Rc<L>, line: &[u8], out: &Rc<Out>) -> Option<u64> {
                 Ok(done(None))
             });
         }
-        "work" | "tick" => answer(&out, id, Op::Other, Ok(done(None))),
+        "work" | "tick" => answer(&out, id, Op::Other, None, Ok(done(None))),
         "close" => return Some(id),
         "init" => {
             let refusal = Refusal::new("bad-request").because("`init` comes once");
-            refuse(&out, id, Op::Other, &refusal);
+            refuse(&out, id, Op::Other, None, &refusal);
         }
         other => {
             let refusal = Refusal::new("unsupported").because(format!("no operation `{other}`"));
-            refuse(&out, id, Op::Other, &refusal);
+            refuse(&out, id, Op::Other, None, &refusal);
         }
     }
     None
@@ -301,13 +301,11 @@ fn spawn(
     task: impl Future<Output = Result<Reply, Refusal>> + 'static,
 ) {
     tokio::task::spawn_local(async move {
+        let called = Instant::now();
         let reply = AssertUnwindSafe(task).catch_unwind().await;
-        answer(
-            &out,
-            id,
-            op,
-            reply.unwrap_or_else(|_| Err(Refusal::new("crash"))),
-        );
+        let took = called.elapsed();
+        let reply = reply.unwrap_or_else(|_| Err(Refusal::new("crash")));
+        answer(&out, id, op, Some(took), reply);
     });
 }
 
@@ -321,23 +319,23 @@ fn parse<'a>(line: &'a [u8], out: &Out) -> Option<RequestLine<'a>> {
         Err(e) => {
             let shown: String = String::from_utf8_lossy(line).chars().take(200).collect();
             let why = format!("{e} in `{shown}`; see PROTOCOL.md");
-            out.push(|o| wire::write_error(None, true, "bad-request", Some(&why), o));
+            out.push(|o| wire::write_error(None, true, "bad-request", Some(&why), None, o));
             None
         }
     }
 }
 
-fn answer(out: &Out, id: u64, op: Op, reply: Result<Reply, Refusal>) {
+fn answer(out: &Out, id: u64, op: Op, took: Option<Duration>, reply: Result<Reply, Refusal>) {
     match reply {
-        Ok(reply) => out.push(|o| wire::write_ok(id, &reply, o)),
-        Err(refusal) => refuse(out, id, op, &refusal),
+        Ok(reply) => out.push(|o| wire::write_ok(id, &reply, took, o)),
+        Err(refusal) => refuse(out, id, op, took, &refusal),
     }
 }
 
-fn refuse(out: &Out, id: u64, op: Op, refusal: &Refusal) {
+fn refuse(out: &Out, id: u64, op: Op, took: Option<Duration>, refusal: &Refusal) {
     let definite = definite(&refusal.code, op);
     let message = refusal.message.as_deref();
-    out.push(|o| wire::write_error(Some(id), definite, &refusal.code, message, o));
+    out.push(|o| wire::write_error(Some(id), definite, &refusal.code, message, took, o));
 }
 
 /// Lines out of chunks; the line lent is gone at the next call.

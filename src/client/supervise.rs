@@ -360,7 +360,11 @@ fn answered(inner: &Inner, waiting: Waiting, line: &AnswerLine<'_>, raw: &[u8], 
                 "ok" => wire::read_value(expects, line.value).map_err(|e| bad(&e)),
                 _ => Err(refused(op)),
             };
-            let _ = answer.send(Answer { ret: at, result });
+            let _ = answer.send(Answer {
+                ret: at,
+                took_ms: line.took_ms,
+                result,
+            });
         }
         Waiting::Init(answer) => {
             let about = match (&*line.kind, line.value) {

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::io::Write;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use super::errors::Op;
 
@@ -294,9 +295,10 @@ pub enum Reply {
     },
 }
 
-/// Append an answer.
-pub(crate) fn write_ok(id: u64, reply: &Reply, out: &mut Vec<u8>) {
+/// Append an answer; `took`: how long the library's call took.
+pub(crate) fn write_ok(id: u64, reply: &Reply, took: Option<Duration>, out: &mut Vec<u8>) {
     let _ = write!(out, "{{\"id\":{id},\"type\":\"ok\"");
+    write_took(took, out);
     let validity = |out: &mut Vec<u8>, first: bool, ms: Option<f64>| {
         if let Some(ms) = ms {
             let comma = if first { "" } else { "," };
@@ -341,6 +343,12 @@ pub(crate) fn write_ok(id: u64, reply: &Reply, out: &mut Vec<u8>) {
     out.extend_from_slice(b"}\n");
 }
 
+fn write_took(took: Option<Duration>, out: &mut Vec<u8>) {
+    if let Some(took) = took {
+        let _ = write!(out, ",\"took_ms\":{:.3}", took.as_secs_f64() * 1e3);
+    }
+}
+
 /// Append the answer to `init`.
 pub(crate) fn write_about(id: u64, about: &About, out: &mut Vec<u8>) {
     let _ = write!(out, "{{\"id\":{id},\"type\":\"ok\",\"value\":");
@@ -354,6 +362,7 @@ pub(crate) fn write_error(
     definite: bool,
     code: &str,
     message: Option<&str>,
+    took: Option<Duration>,
     out: &mut Vec<u8>,
 ) {
     out.push(b'{');
@@ -367,6 +376,7 @@ pub(crate) fn write_error(
         out.extend_from_slice(b",\"message\":");
         string(out, message);
     }
+    write_took(took, out);
     out.extend_from_slice(b"}\n");
 }
 
@@ -385,6 +395,7 @@ pub(crate) struct AnswerLine<'a> {
     pub kind: Cow<'a, str>,
     #[serde(borrow, default)]
     pub value: Option<&'a RawValue>,
+    pub took_ms: Option<f64>,
     #[serde(borrow, default)]
     pub error: Cow<'a, str>,
     #[serde(borrow, default)]

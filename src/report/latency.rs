@@ -3,6 +3,9 @@
 //! Owns what is measured ([`Measure`]), in which phase ([`Phase`]), and the figures that are shown. Memory does not
 //! grow with the length of a run. Must not know events; `scan` feeds it, renderers read [`Figures`].
 //!
+//! Service time is what the client tells of a call ([`fencepost_checker::Value::ms`]), where it does; else it is as seen
+//! at the driver, with the pipes between the two.
+//!
 //! Each histogram is an `HdrHistogram` (Gil Tene) in whole microseconds with three significant digits. What a call
 //! that timed out would have taken is not known, only that it took at least so long: it is recorded at what was
 //! waited and counted as censored, and a percentile at or past the shortest such wait is only a lower bound. (To

@@ -382,8 +382,7 @@ impl Pass {
         };
         if let Some(call) = call.filter(|c| c.measured) {
             let phase = self.windows.phase(call.at);
-            let took = e.time.saturating_sub(call.at);
-            self.record(e.time, (measure, phase), took, censored);
+            self.record(e.time, (measure, phase), took(e, call.at), censored);
         }
         if e.f == "acquire" {
             let measuring = self.measuring;
@@ -464,6 +463,18 @@ impl Pass {
     }
 }
 
+/// How long a call that began at `from` took, in ns: as its client tells, unless that is more than passed here meanwhile
+/// (its clock may be wrong); else as seen here, with the pipes between the two.
+fn took(e: &Event<'_>, from: u64) -> u64 {
+    let seen = e.time.saturating_sub(from);
+    let told = e
+        .value
+        .ms
+        .filter(|ms| *ms >= 0.0)
+        .map(|ms| (ms * 1e6) as u64);
+    told.filter(|told| *told <= seen).unwrap_or(seen)
+}
+
 /// Count one of a bounded number of kinds; the rest is `other`.
 fn count(kinds: &mut BTreeMap<String, u64>, kind: &str) {
     let kind: String = kind.chars().take(200).collect();
@@ -493,6 +504,27 @@ mod tests {
             (1, 0, 9_000_000_000)
         );
         Ok(())
+    }
+
+    #[test]
+    fn a_call_took_what_its_client_tells_but_never_more_than_was_seen() {
+        let line = |ms: &str| {
+            format!(
+                r#"{{"index":1,"time":9000000,"process":1,"type":"ok","f":"acquire","value":{{{ms}}}}}"#
+            )
+        };
+        for (ms, want) in [
+            ("", 5_000_000),
+            (r#""ms":0.25"#, 250_000),
+            (r#""ms":0"#, 0),
+            (r#""ms":5.1"#, 5_000_000),
+            (r#""ms":-1"#, 5_000_000),
+            (r#""ms":1e300"#, 5_000_000),
+        ] {
+            let text = line(ms);
+            let event: Event<'_> = serde_json::from_str(&text).expect("an event");
+            assert_eq!(took(&event, 4_000_000), want, "{ms}");
+        }
     }
 
     #[test]

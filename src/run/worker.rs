@@ -96,16 +96,16 @@ impl Worker {
                 },
             )
             .await;
-            match self
+            let answer = self
                 .ask_for_lock(client, Duration::ZERO, plan.timeout)
-                .await
-                .result
-            {
+                .await;
+            let took = answer.took_ms;
+            match answer.result {
                 Ok(Reply::Granted {
                     owner,
                     validity_ms,
                     token,
-                }) => return Some(self.granted(owner, validity_ms, token).await),
+                }) => return Some(self.granted(owner, validity_ms, token, took).await),
                 Ok(_) => {
                     self.failed(
                         "acquire",
@@ -113,10 +113,11 @@ impl Worker {
                             definite: false,
                             code: "bad-answer".into(),
                         },
+                        took,
                     )
                     .await;
                 }
-                Err(failure) => self.failed("acquire", &failure).await,
+                Err(failure) => self.failed("acquire", &failure, took).await,
             }
             let pause = plan.retry.mul_f64(self.random.random_range(0.5..=1.0));
             tokio::select! { () = tokio::time::sleep(pause) => {}, () = shared.stopped() => {} }
@@ -140,6 +141,7 @@ impl Worker {
             };
             return Answer {
                 ret: self.shared.clock.now(),
+                took_ms: None,
                 result: Err(held),
             };
         }
@@ -244,6 +246,7 @@ impl Worker {
                         definite: false,
                         ..failure
                     },
+                    None,
                 )
                 .await;
                 false
@@ -284,6 +287,7 @@ impl Worker {
                     };
                     let value = Value {
                         validity_ms,
+                        ms: answer.took_ms,
                         ..Value::default()
                     };
                     self.complete(EventType::Ok, Completion { f: "extend", value }, None)
@@ -299,7 +303,7 @@ impl Worker {
                         kind,
                         Completion {
                             f: "extend",
-                            value: Value::default(),
+                            value: called(answer.took_ms),
                         },
                         Some(&failure.code),
                     )
@@ -371,11 +375,9 @@ impl Worker {
             worker: self.number,
             key: self.key.clone(),
         };
-        match client
-            .request(request, shared.plan.lock.timeout)
-            .await
-            .result
-        {
+        let answer = client.request(request, shared.plan.lock.timeout).await;
+        let took = answer.took_ms;
+        match answer.result {
             Ok(_) => {
                 if let Some(grants) = &shared.control {
                     grants.free(&self.key, &self.slot.name, self.number);
@@ -384,23 +386,23 @@ impl Worker {
                     EventType::Ok,
                     Completion {
                         f: "release",
-                        value: Value::default(),
+                        value: called(took),
                     },
                     None,
                 )
                 .await;
             }
-            Err(failure) => self.failed("release", &failure).await,
+            Err(failure) => self.failed("release", &failure, took).await,
         }
     }
 
-    async fn failed(&mut self, f: &str, failure: &Failure) {
+    async fn failed(&mut self, f: &str, failure: &Failure, took_ms: Option<f64>) {
         if failure.definite {
             self.complete(
                 EventType::Fail,
                 Completion {
                     f,
-                    value: Value::default(),
+                    value: called(took_ms),
                 },
                 Some(&failure.code),
             )
@@ -417,7 +419,7 @@ impl Worker {
             EventType::Info,
             Completion {
                 f,
-                value: Value::default(),
+                value: called(took_ms),
             },
             Some(&failure.code),
         )
@@ -435,11 +437,13 @@ impl Worker {
         owner: Option<String>,
         validity_ms: Option<f64>,
         token: Option<u64>,
+        took_ms: Option<f64>,
     ) -> Grant {
         let value = Value {
             owner: owner.map(Into::into),
             validity_ms,
             token,
+            ms: took_ms,
             ..Value::default()
         };
         let f = "acquire";
@@ -490,5 +494,13 @@ impl Worker {
                 owner: owner.as_deref(),
             })
             .await;
+    }
+}
+
+/// The value of an answer that tells no more than how long the call took.
+fn called(took_ms: Option<f64>) -> Value<'static> {
+    Value {
+        ms: took_ms,
+        ..Value::default()
     }
 }

@@ -173,6 +173,9 @@ type request struct {
 	WaitMs int64       `json:"wait_ms"`
 	TTLMs  int64       `json:"ttl_ms"`
 	Ms     float64     `json:"ms"`
+
+	// How long the library's call took, in ms.
+	took float64
 }
 
 var output sync.Mutex
@@ -228,7 +231,9 @@ func Serve(adapter Adapter) {
 				workers[r.Worker] = queue
 				go func() {
 					for r := range queue {
+						called := time.Now()
 						value, err := call(adapter, r)
+						r.took = float64(time.Since(called)) / float64(time.Millisecond)
 						answer(r, value, err)
 					}
 				}()
@@ -242,6 +247,9 @@ func Serve(adapter Adapter) {
 
 func answer(r request, value Value, err error) {
 	line := map[string]any{"id": r.ID, "type": "ok"}
+	if r.took > 0 {
+		line["took_ms"] = r.took
+	}
 	if err != nil {
 		code := CodeOf(err)
 		codes, known := definite[r.Op]

@@ -168,6 +168,7 @@ final class Fencepost {
 
     private static boolean answer(long id, String op, Call call) {
         Map<String, Object> line = value("id", id, "type", "ok");
+        long called = System.nanoTime();
         try {
             Map<String, Object> value = call.make();
             if (value != null) {
@@ -179,6 +180,7 @@ final class Fencepost {
             line.put("error", code);
             line.put("message", String.valueOf(error));
         }
+        line.put("took_ms", (System.nanoTime() - called) / 1e6);
         write(line);
         return line.get("type").equals("ok");
     }

@@ -59,13 +59,15 @@ impl Actor {
         };
         self.worker.invoke("acquire", value).await;
         let timeout = wait + self.worker.shared.plan.lock.timeout;
-        match self.worker.ask_for_lock(client, wait, timeout).await.result {
+        let answer = self.worker.ask_for_lock(client, wait, timeout).await;
+        let took = answer.took_ms;
+        match answer.result {
             Ok(Reply::Granted {
                 owner,
                 validity_ms,
                 token,
             }) => {
-                self.grant = self.worker.granted(owner, validity_ms, token).await;
+                self.grant = self.worker.granted(owner, validity_ms, token, took).await;
                 let shared = &self.worker.shared;
                 shared.grants.set(shared.grants.get() + 1);
                 ("ok", String::new())
@@ -75,9 +77,9 @@ impl Actor {
                     definite: false,
                     code: "bad-answer".into(),
                 };
-                self.failed("acquire", failure).await
+                self.failed("acquire", failure, took).await
             }
-            Err(failure) => self.failed("acquire", failure).await,
+            Err(failure) => self.failed("acquire", failure, took).await,
         }
     }
 
@@ -109,7 +111,9 @@ impl Actor {
             other => return ("info", format!("no operation {other}")),
         };
         self.worker.invoke(f, value).await;
-        match client.request(request, timeout).await.result {
+        let answer = client.request(request, timeout).await;
+        let took = answer.took_ms.filter(|_| f != "work");
+        match answer.result {
             Ok(reply) => {
                 let validity_ms = match reply {
                     Reply::Done { validity_ms } => validity_ms,
@@ -117,18 +121,19 @@ impl Actor {
                 };
                 let value = Value {
                     validity_ms,
+                    ms: took,
                     ..Value::default()
                 };
                 let done = Completion { f, value };
                 self.worker.complete(EventType::Ok, done, None).await;
                 ("ok", String::new())
             }
-            Err(failure) => self.failed(f, failure).await,
+            Err(failure) => self.failed(f, failure, took).await,
         }
     }
 
-    async fn failed(&mut self, f: &str, failure: Failure) -> Outcome {
-        self.worker.failed(f, &failure).await;
+    async fn failed(&mut self, f: &str, failure: Failure, took_ms: Option<f64>) -> Outcome {
+        self.worker.failed(f, &failure, took_ms).await;
         let kind = if failure.definite { "fail" } else { "info" };
         (kind, failure.code)
     }
