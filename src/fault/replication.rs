@@ -124,8 +124,10 @@ async fn look(world: &World, last: Option<usize>) -> Look {
         let role = role(world, node).await.unwrap_or_else(|why| why);
         let stands = match (node == primary, role.as_str()) {
             (true, "master") => true,
-            (false, "slave") => follows(world, node).await,
-            (false, "master") if last == Some(primary) => {
+            (false, "slave") if follows(world, node, primary).await => true,
+            // A server that was started again follows whom its command line names. The Sentinels mend that too, 10 s
+            // later, and end all of its connections then: perhaps in the middle of another run.
+            (false, _) if last == Some(primary) => {
                 follow(world, node, primary).await;
                 false
             }
@@ -156,9 +158,23 @@ async fn running(world: &World) -> Vec<usize> {
     running
 }
 
-async fn follows(world: &World, node: usize) -> bool {
+async fn follows(world: &World, node: usize, primary: usize) -> bool {
+    let Some(address) = world.cluster.announced(primary) else {
+        return false;
+    };
     let info = probe::info(world.cluster.direct(node), "replication").await;
-    info.is_ok_and(|text| text.contains("master_link_status:up"))
+    info.is_ok_and(|text| has_caught_up_with(&text, &address))
+}
+
+/// Whether `INFO replication` of a replica says that it follows the primary at `address`, and is in touch with it.
+fn has_caught_up_with(info: &str, address: &str) -> bool {
+    let field = |name: &str| {
+        let mut lines = info.lines().map(str::trim_end);
+        lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+    };
+    let of = field("master_host").zip(field("master_port"));
+    of.is_some_and(|(host, port)| address == format!("{host}:{port}"))
+        && field("master_link_status") == Some("up")
 }
 
 async fn follow(world: &World, node: usize, primary: usize) {
@@ -210,6 +226,19 @@ fn texts(answer: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_replica_of_a_replica_does_not_follow_the_primary() {
+        let info = |port: u16, link: &str| {
+            format!(
+                "# Replication\r\nrole:slave\r\nmaster_host:toxi\r\nmaster_port:{port}\r\nmaster_link_status:{link}\r\n"
+            )
+        };
+        assert!(has_caught_up_with(&info(7003, "up"), "toxi:7003"));
+        assert!(!has_caught_up_with(&info(7003, "down"), "toxi:7003"));
+        assert!(!has_caught_up_with(&info(7001, "up"), "toxi:7003"));
+        assert!(!has_caught_up_with("role:master\r\n", "toxi:7003"));
+    }
 
     #[test]
     fn a_sentinel_that_is_about_to_act_is_not_calm() {
