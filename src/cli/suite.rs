@@ -160,7 +160,13 @@ fn jobs(args: &Args, found: &[Found], shard: Shard) -> Vec<Job> {
 
 /// How much there is to do, first of all.
 fn size(args: &Args, jobs: &[Job], shard: Shard) -> String {
-    let paths: Vec<String> = args.paths.iter().map(|p| p.display().to_string()).collect();
+    let paths = match &args.paths[..] {
+        few if few.len() <= 3 => {
+            let shown = few.iter().map(|p| p.display().to_string());
+            shown.collect::<Vec<_>>().join(", ")
+        }
+        many => format!("{} and {} more", many[0].display(), many.len() - 1),
+    };
     let part = if shard.of() > 1 {
         format!(", shard {shard}")
     } else {
@@ -169,7 +175,7 @@ fn size(args: &Args, jobs: &[Job], shard: Shard) -> String {
     let seed = jobs.first().map_or(0, |j| j.plan.seed);
     format!(
         "{}{part}: {} on {}, about {}, seed {seed}",
-        paths.join(", "),
+        paths,
         plural(jobs.len() as u64, "run"),
         places(campaign::series::places(jobs)),
         minutes(campaign::expected_duration(jobs)),
