@@ -114,6 +114,13 @@ impl Crowds {
         crowd.since = crowd.since.max(at);
     }
 
+    /// A release ended in doubt at `at`: until then its client may have kept alive what it was letting go of, as locks on
+    /// sessions and watchdogs do, and what is left is to be counted from there.
+    pub(crate) fn gave_up(&mut self, crowd: u32, at: Ns) {
+        let crowd = self.of(crowd);
+        crowd.since = crowd.since.max(at);
+    }
+
     /// A release did not happen.
     pub(crate) fn holds_on(&mut self, crowd: u32) {
         self.of(crowd).holding += 1;

@@ -118,6 +118,8 @@ const VIOLATED: &[(&str, &[&str])] = &[
     ("minority-members-anew", &[]),
     ("leak-members", &["leak"]),
     ("session-quoted-tick", &[]),
+    ("minority-session-in-doubt", &[]),
+    ("minority-session-too-late", &["progress"]),
     ("mutex-twice", &["service"]),
     ("never-locks", &["truthful"]),
     ("no-observer", &["service"]),

@@ -95,7 +95,10 @@ impl Collector {
                 s.release = Ended::Fail;
                 s.release_ret = event.time.max(s.release_inv);
             }
-            (Ended::Open, _) if !again => s.release = Ended::Info,
+            (Ended::Open, _) if !again => {
+                s.release = Ended::Info;
+                self.crowds.gave_up(crowd, event.time);
+            }
             _ => {}
         }
         if event.kind == EventType::Ok && !leased {
