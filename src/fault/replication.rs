@@ -1,6 +1,6 @@
 //! Who is the primary, by the word of the Sentinels and of the nodes; and the way back to one primary after a fault.
 //!
-//! Owns the questions and the one command (`REPLICAOF`) that ends a time of two primaries. Must not know which fault
+//! Owns the questions and the one command (`REPLICAOF`) that ends a time of two primaries, or of a replica's replica. Must not know which fault
 //! came before. Faults of nodes and of links between servers end here where there are Sentinels.
 use super::{Proof, World};
 use crate::cluster::{Phase, SERVICE, probe};
@@ -66,7 +66,7 @@ pub(super) async fn role(world: &World, node: usize) -> Result<String, String> {
 }
 
 /// Waits until one node alone is primary and all others follow it. An old primary that still stands beside the new
-/// one is told to follow, `after` this time; the Sentinels would do it after about 10 s. Servers that are stopped or
+/// one, or a replica of another replica, is told to follow, `after` this time; the Sentinels would do it after about 10 s. Servers that are stopped or
 /// dead by another fault are left to that one.
 pub(super) async fn settle(world: &World, after: Duration) -> Proof {
     if !world.cluster.has_sentinels() {
@@ -124,8 +124,8 @@ async fn look(world: &World, last: Option<usize>) -> Look {
         let role = role(world, node).await.unwrap_or_else(|why| why);
         let stands = match (node == primary, role.as_str()) {
             (true, "master") => true,
-            (false, "slave") => follows(world, node).await,
-            (false, "master") if last == Some(primary) => {
+            (false, "slave") if follows(world, node, primary).await => true,
+            (false, "master" | "slave") if last == Some(primary) => {
                 follow(world, node, primary).await;
                 false
             }
@@ -156,9 +156,18 @@ async fn running(world: &World) -> Vec<usize> {
     running
 }
 
-async fn follows(world: &World, node: usize) -> bool {
+/// It copies this primary, not another replica of it: a restarted server follows whom its settings name.
+async fn follows(world: &World, node: usize, primary: usize) -> bool {
     let info = probe::info(world.cluster.direct(node), "replication").await;
-    info.is_ok_and(|text| text.contains("master_link_status:up"))
+    let announced = world.cluster.announced(primary);
+    info.is_ok_and(|text| text.contains("master_link_status:up") && followed(&text) == announced)
+}
+
+/// Whom a replica follows, by its own word, as `toxi:7001`.
+fn followed(info: &str) -> Option<String> {
+    let field = |name| info.lines().find_map(|line| line.strip_prefix(name));
+    let (host, port) = (field("master_host:")?, field("master_port:")?);
+    Some(format!("{}:{}", host.trim(), port.trim()))
 }
 
 async fn follow(world: &World, node: usize, primary: usize) {
@@ -225,6 +234,14 @@ mod tests {
         ] {
             assert!(!word(flags).calm(), "{flags}");
         }
+    }
+
+    #[test]
+    fn a_replica_says_whom_it_follows() {
+        let info =
+            "role:slave\r\nmaster_host:toxi\r\nmaster_port:7003\r\nmaster_link_status:up\r\n";
+        assert_eq!(followed(info).as_deref(), Some("toxi:7003"));
+        assert_eq!(followed("role:master\r\n"), None);
     }
 
     #[test]
