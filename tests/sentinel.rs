@@ -60,3 +60,9 @@ fn a_planned_failover_leaves_two_primaries_that_grant() {
         service.findings
     );
 }
+
+#[test]
+fn a_set_that_arrives_after_its_own_del_holds_the_lock_for_nobody() {
+    let name = "late-set";
+    judged(name, backend(name));
+}

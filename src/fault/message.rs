@@ -173,7 +173,10 @@ fn action(plan: &FaultPlan) -> Action {
         MessageConnection::Close => After::Close,
     };
     match message.action {
-        MessageAction::Hold => Action::Pass,
+        MessageAction::Hold => match after {
+            After::Keep => Action::Pass,
+            After::Close => Action::Outlive,
+        },
         MessageAction::Delay => Action::Delay(plan.latency.unwrap_or_default()),
         MessageAction::Drop | MessageAction::Swallow => Action::Lose(after),
         MessageAction::Error => Action::Answer(error(message.error.as_deref())),

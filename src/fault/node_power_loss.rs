@@ -17,6 +17,7 @@ const MEANWHILE: i64 = 256 << 10;
 pub(super) struct NodePowerLoss {
     nodes: Vec<usize>,
     down: Duration,
+    demote_after: Duration,
     before: Vec<Before>,
 }
 
@@ -31,6 +32,7 @@ impl NodePowerLoss {
         Self {
             nodes,
             down: plan.down.unwrap_or_default(),
+            demote_after: plan.demote_after.unwrap_or_default(),
             before: Vec::new(),
         }
     }
@@ -119,6 +121,7 @@ impl Fault for NodePowerLoss {
     }
 
     async fn healed(&mut self, world: &World) -> Proof {
-        super::node_pause::answers_directly(world, &self.nodes).await
+        let proof = super::node_pause::answers_directly(world, &self.nodes).await?;
+        super::node_pause::one_primary(world, proof, self.demote_after).await
     }
 }

@@ -1,6 +1,6 @@
 //! Who is the primary, by the word of the Sentinels and of the nodes; and the way back to one primary after a fault.
 //!
-//! Owns the questions and the one command (`REPLICAOF`) that ends a time of two primaries. Must not know which fault
+//! Owns the questions and the one command (`REPLICAOF`) that ends a time of two primaries, or of a replica's replica. Must not know which fault
 //! came before. Faults of nodes and of links between servers end here where there are Sentinels.
 use super::{Proof, World};
 use crate::cluster::{Phase, SERVICE, probe};
@@ -66,7 +66,7 @@ pub(super) async fn role(world: &World, node: usize) -> Result<String, String> {
 }
 
 /// Waits until one node alone is primary and all others follow it. An old primary that still stands beside the new
-/// one is told to follow, `after` this time; the Sentinels would do it after about 10 s. Servers that are stopped or
+/// one, or a replica of another replica, is told to follow, `after` this time; the Sentinels would do it after about 10 s. Servers that are stopped or
 /// dead by another fault are left to that one.
 pub(super) async fn settle(world: &World, after: Duration) -> Proof {
     if !world.cluster.has_sentinels() {
@@ -125,9 +125,9 @@ async fn look(world: &World, last: Option<usize>) -> Look {
         let stands = match (node == primary, role.as_str()) {
             (true, "master") => true,
             (false, "slave") if follows(world, node, primary).await => true,
-            // A server that was started again follows whom its command line names. The Sentinels mend that too, 10 s
-            // later, and end all of its connections then: perhaps in the middle of another run.
-            (false, _) if last == Some(primary) => {
+            // A server that was started again follows whom its settings name. The Sentinels mend that too, 10 s later, and
+            // end all of its connections then: perhaps in the middle of another run.
+            (false, "master" | "slave") if last == Some(primary) => {
                 follow(world, node, primary).await;
                 false
             }
@@ -158,23 +158,18 @@ async fn running(world: &World) -> Vec<usize> {
     running
 }
 
+/// It copies this primary, not another replica of it: a restarted server follows whom its settings name.
 async fn follows(world: &World, node: usize, primary: usize) -> bool {
-    let Some(address) = world.cluster.announced(primary) else {
-        return false;
-    };
     let info = probe::info(world.cluster.direct(node), "replication").await;
-    info.is_ok_and(|text| has_caught_up_with(&text, &address))
+    let announced = world.cluster.announced(primary);
+    info.is_ok_and(|text| text.contains("master_link_status:up") && followed(&text) == announced)
 }
 
-/// Whether `INFO replication` of a replica says that it follows the primary at `address`, and is in touch with it.
-fn has_caught_up_with(info: &str, address: &str) -> bool {
-    let field = |name: &str| {
-        let mut lines = info.lines().map(str::trim_end);
-        lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
-    };
-    let of = field("master_host").zip(field("master_port"));
-    of.is_some_and(|(host, port)| address == format!("{host}:{port}"))
-        && field("master_link_status") == Some("up")
+/// Whom a replica follows, by its own word, as `toxi:7001`.
+fn followed(info: &str) -> Option<String> {
+    let field = |name| info.lines().find_map(|line| line.strip_prefix(name));
+    let (host, port) = (field("master_host:")?, field("master_port:")?);
+    Some(format!("{}:{}", host.trim(), port.trim()))
 }
 
 async fn follow(world: &World, node: usize, primary: usize) {
@@ -228,19 +223,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_replica_of_a_replica_does_not_follow_the_primary() {
-        let info = |port: u16, link: &str| {
-            format!(
-                "# Replication\r\nrole:slave\r\nmaster_host:toxi\r\nmaster_port:{port}\r\nmaster_link_status:{link}\r\n"
-            )
-        };
-        assert!(has_caught_up_with(&info(7003, "up"), "toxi:7003"));
-        assert!(!has_caught_up_with(&info(7003, "down"), "toxi:7003"));
-        assert!(!has_caught_up_with(&info(7001, "up"), "toxi:7003"));
-        assert!(!has_caught_up_with("role:master\r\n", "toxi:7003"));
-    }
-
-    #[test]
     fn a_sentinel_that_is_about_to_act_is_not_calm() {
         let word = |flags: &str| Word {
             primary: Some(0),
@@ -254,6 +236,14 @@ mod tests {
         ] {
             assert!(!word(flags).calm(), "{flags}");
         }
+    }
+
+    #[test]
+    fn a_replica_says_whom_it_follows() {
+        let info =
+            "role:slave\r\nmaster_host:toxi\r\nmaster_port:7003\r\nmaster_link_status:up\r\n";
+        assert_eq!(followed(info).as_deref(), Some("toxi:7003"));
+        assert_eq!(followed("role:master\r\n"), None);
     }
 
     #[test]

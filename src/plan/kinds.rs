@@ -309,7 +309,8 @@ const KINDS: &[KindInfo] = &[
                  \"black-hole\": nothing passes any more on that connection; \"duplicate\": the command is sent \
                  twice. What stands behind a message on its connection waits with it. connection = \"keep\": after \
                  a loss nothing more passes in that direction, since a stream cannot lose a part of itself; \
-                 \"close\": the connection ends.",
+                 \"close\": the connection ends; of a command on hold only the client's end of it, so that the \
+                 command outlives it, and what the client sends next may overtake.",
         targets: LINKS,
         allowed: &[
             "for",

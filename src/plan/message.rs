@@ -46,7 +46,7 @@ pub enum MessageAction {
     Duplicate,
 }
 
-/// What becomes of the connection that lost a message.
+/// What becomes of the connection that lost a message, or of the client's end of one on which a command waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MessageConnection {
@@ -250,9 +250,13 @@ impl One<'_> {
                 help,
             );
         }
-        let loses = matches!(action, MessageAction::Drop | MessageAction::Swallow);
-        if let Some(entry) = s.entry("connection").filter(|_| !loses) {
-            let label = "it is for drop and swallow";
+        let fits = match action {
+            MessageAction::Drop | MessageAction::Swallow => true,
+            MessageAction::Hold => !trigger.on_reply(),
+            _ => false,
+        };
+        if let Some(entry) = s.entry("connection").filter(|_| !fits) {
+            let label = "it is for drop and swallow, and for a command on hold";
             texts.problem(&entry.at, "`connection` without a loss", label, None);
         }
     }

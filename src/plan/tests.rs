@@ -159,6 +159,7 @@ mistakes! {
         fault("kind = \"message\"\ntarget = \"client:c1\"\non = { message = \"SET\" }\naction = \"error\""),
         fault("kind = \"message\"\ntarget = \"client:c1\"\non = { message = \"SET\" }\naction = \"hold\""),
         fault("kind = \"message\"\ntarget = \"client:c1\"\non = { message = \"SET\", node = \"n7\", op = \"acquire\" }\naction = \"reset\"\nconnection = \"close\""),
+        fault("kind = \"message\"\ntarget = \"client:c1\"\non = { message = \"SET\", edge = \"reply\" }\naction = \"hold\"\nfor = \"1s\"\nconnection = \"close\""),
         fault("kind = \"client-pause\"\ntarget = \"holder\"\nfor = \"1s\"\non = { key = \"lock:0\" }"),
     ];
     steps: [
@@ -488,7 +489,7 @@ fn every_cell_of_the_sentinels_reads_and_replays() {
         assert_eq!(one(&plan.to_toml()), plan);
         seen += 1;
     }
-    assert!(seen >= 18, "{seen}");
+    assert!(seen >= 29, "{seen}");
 }
 
 proptest::proptest! {

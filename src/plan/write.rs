@@ -3,7 +3,8 @@
 //! Owns the format. Must not know where it is kept. `file` reads it back to the same plan, which a test holds.
 use super::kinds::info;
 use super::{
-    FaultKind, FaultPlan, MessageAction, Plan, StepPlan, Target, Trigger, When, Work, duration,
+    FaultKind, FaultPlan, MessageAction, MessageConnection, Plan, StepPlan, Target, Trigger, When,
+    Work, duration,
 };
 use serde::Serialize;
 use std::fmt;
@@ -175,7 +176,8 @@ fn fault_table(fault: &FaultPlan) -> Table {
         if let Some(error) = &message.error {
             put(&mut t, "error", error);
         }
-        if matches!(message.action, MessageAction::Drop | MessageAction::Swallow) {
+        let loses = matches!(message.action, MessageAction::Drop | MessageAction::Swallow);
+        if loses || message.connection == MessageConnection::Close {
             put(&mut t, "connection", &message.connection);
         }
         if let Some(count) = message.count {

@@ -46,11 +46,15 @@ pub(super) struct Conn {
     wire: Rc<Wire>,
     line: Line,
     pairing: RefCell<Pairing>,
-    /// An answer of the tap's own may be due.
+    /// An answer of the tap's own may be due, or the client was left.
     made: Notify,
     /// The rule in whose black hole this connection is.
     dark: RefCell<Option<Rc<Hits>>>,
     raw: Cell<bool>,
+    /// The client's end was closed while a command waited.
+    left: Cell<bool>,
+    /// Nothing more will come from a client that was left.
+    over: Cell<bool>,
     /// What the client is told before the connection is closed.
     last_words: Cell<&'static [u8]>,
 }
@@ -64,6 +68,8 @@ impl Conn {
             made: Notify::new(),
             dark: RefCell::default(),
             raw: Cell::new(false),
+            left: Cell::new(false),
+            over: Cell::new(false),
             last_words: Cell::new(b""),
         }
     }
@@ -123,6 +129,11 @@ impl Conn {
                     }
                     stream.buffer.reserve(READ);
                     match from.read_buf(&mut stream.buffer).await {
+                        Ok(0) | Err(_) if self.left.get() => {
+                            self.over.set(true);
+                            self.made.notify_one();
+                            return End::Half;
+                        }
                         Ok(0) => {
                             // A failure means that the node's end is gone already; the other direction says so.
                             let _ = to.shutdown().await;
@@ -213,7 +224,8 @@ impl Conn {
                 return Ok(Rest::Passes);
             }
             // A message that goes on in pieces cannot be sent twice: the rule is told nothing, so it did not bite.
-            None | Some((Action::Pass | Action::Delay(_) | Action::Duplicate, _)) => {}
+            None => {}
+            Some((action, _)) if action.passes() => {}
             Some((Action::Answer(answer), hit)) => {
                 record(Some(state::ANSWERED));
                 if expect == Expect::Reply {
@@ -246,7 +258,11 @@ impl Conn {
         let mut stream = Stream::new(Side::Replies);
         let mut out = BytesMut::new();
         let mut rest = Rest::Passes;
+        let mut told = false;
         loop {
+            if self.heard_out() {
+                return End::Closed;
+            }
             self.answer_made(&mut out);
             if self.raw.get() {
                 out.unsplit(stream.buffer.split());
@@ -264,6 +280,10 @@ impl Conn {
                 None => {
                     if flush(to, &mut out).await.is_err() {
                         return End::Reset;
+                    }
+                    if self.left.get() && !std::mem::replace(&mut told, true) {
+                        // A failure means that the client's end is gone already.
+                        let _ = to.shutdown().await;
                     }
                     stream.buffer.reserve(READ);
                     tokio::select! {
@@ -292,6 +312,11 @@ impl Conn {
                 }
             }
         }
+    }
+
+    /// The client was left, and the server has answered all that had come from it.
+    fn heard_out(&self) -> bool {
+        self.left.get() && self.over.get() && self.pairing.borrow().is_empty()
     }
 
     /// Answers that the tap gives itself, once it is their turn.
@@ -335,8 +360,12 @@ impl Conn {
             let answers = Some((number, &*command));
             self.wire.reply(&self.line, answers, bytes, state);
         };
-        if pending.fate == Fate::Discarded {
-            record(Some(state::DISCARDED));
+        let unheard = match pending.fate {
+            Fate::Discarded => Some(state::DISCARDED),
+            _ => self.left.get().then_some(state::LOST),
+        };
+        if unheard.is_some() {
+            record(unheard);
             return Ok(Rest::Lost);
         }
         let hits = if complete {
@@ -350,8 +379,9 @@ impl Conn {
             record(Some(state::HELD));
         }
         let last = self.wait(hits, number, &command).await;
+        let last = last.filter(|hit| !hit.action.passes());
         match last.as_ref().map(|hit| (&hit.action, hit)) {
-            None | Some((Action::Pass | Action::Delay(_) | Action::Duplicate, _)) => {
+            None => {
                 record(waited.then_some(state::PASSED));
                 out.extend_from_slice(bytes);
                 Ok(Rest::Passes)
@@ -389,11 +419,16 @@ impl Conn {
         let mut last = None;
         for mut hit in hits {
             if let Some(gate) = hit.gate.take() {
+                if hit.action == Action::Outlive {
+                    self.left.set(true);
+                    self.made.notify_one();
+                }
                 // An error means that nobody holds the gate any more: then it is open.
                 let _ = gate.await;
             }
             match hit.action {
                 Action::Pass => self.done(&hit, number, command, "let pass"),
+                Action::Outlive => self.done(&hit, number, command, "let pass, its client cut off"),
                 Action::Delay(by) => {
                     tokio::time::sleep(by).await;
                     self.done(&hit, number, command, "let pass late");

@@ -139,6 +139,11 @@ impl Pairing {
         });
     }
 
+    /// Every command that was pushed is answered.
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
     /// The answer that is due to the client without the server's doing, if it is its turn.
     pub fn made(&mut self) -> Option<(Pending, Bytes)> {
         let Fate::Made(bytes) = &self.queue.front()?.fate else {

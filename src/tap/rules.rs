@@ -37,6 +37,8 @@ pub enum After {
 pub enum Action {
     /// It passes; at the rule's gate it may have waited.
     Pass,
+    /// As `Pass`, but the client's end of the connection is closed while it waits: it outlives its connection.
+    Outlive,
     /// It passes that much later, and so does what stands behind it.
     Delay(Duration),
     /// It vanishes.
@@ -49,6 +51,16 @@ pub enum Action {
     BlackHole,
     /// The command is sent twice; the second reply is swallowed.
     Duplicate,
+}
+
+impl Action {
+    /// The message goes on: what there was to do was done by then, or cannot be done to this one.
+    pub(super) fn passes(&self) -> bool {
+        matches!(
+            self,
+            Self::Pass | Self::Outlive | Self::Delay(_) | Self::Duplicate
+        )
+    }
 }
 
 /// A message as rules look at it.

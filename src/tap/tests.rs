@@ -410,3 +410,39 @@ fn a_message_waits_at_the_gate_and_what_stands_behind_it_too() {
         assert_eq!(on_record[1..], [(1, Some("passed".into())), (2, None)]);
     });
 }
+
+#[test]
+fn a_held_command_outlives_its_connection_and_is_overtaken() {
+    run(async {
+        let bench = Bench::start().await;
+        let (gate, wait) = tokio::sync::oneshot::channel();
+        let wait = RefCell::new(Some(wait));
+        bench.taps.rules().add(Rule {
+            pattern: Pattern::default(),
+            edge: Edge::Request,
+            between: Box::new(|_, _| true),
+            armed: Box::new(|| true),
+            nth: 1,
+            count: Some(1),
+            action: Action::Outlive,
+            fired: Box::new(move |_| wait.borrow_mut().take()),
+        });
+        let (mut client, mut late) = bench.connect().await;
+        client.write_all(SET).await.expect("open");
+        // The client's end is closed while the command waits.
+        assert_eq!(client.read(&mut [0; 9]).await.expect("an end"), 0);
+        drop(client);
+        // What it sends next, on another connection, is there before.
+        let (mut client, mut server) = bench.connect().await;
+        client.write_all(GET).await.expect("open");
+        assert_eq!(read_exactly(&mut server, GET.len()).await, GET);
+        assert!(futures_util::poll!(Box::pin(late.read(&mut [0; 1]))).is_pending());
+        drop(gate);
+        assert_eq!(read_exactly(&mut late, SET.len()).await, SET);
+        // The server is heard out, though nobody hears it.
+        late.write_all(b"+OK\r\n").await.expect("open");
+        assert_eq!(late.read(&mut [0; 9]).await.expect("an end"), 0);
+        let lost = Some("lost".into());
+        assert_eq!(bench.kept.of("reply"), [(1, lost)]);
+    });
+}

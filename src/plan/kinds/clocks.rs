@@ -55,7 +55,7 @@ pub(super) const NODE_POWER_LOSS: KindInfo = KindInfo {
              about its syncs. Needs persistence; \"aof-everysec\" may lose the last second, \"aof-always\" nothing that \
              was answered.",
     targets: NODES,
-    allowed: &["down"],
+    allowed: &["down", "demote_after"],
     required: &[],
     quorum_only: false,
     plain: false,
