@@ -6,8 +6,10 @@ use fencepost::{fields, grant, not_held, version_of, Adapter, Answer, Init, Plac
 use rslock::{Lock, LockError, LockManager};
 use serde_json::{json, Map, Value};
 use std::collections::HashMap;
-use std::future::Future;
+use std::future::{poll_fn, Future};
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::Notify;
@@ -29,12 +31,14 @@ impl Rslock {
             .lock()
             .unwrap()
             .insert(at.worker, cancelled.clone());
-        let result = self.runtime.block_on(async {
-            tokio::select! {
-                result = call => Ok(result),
-                () = cancelled.notified() => Err(Refused("interrupted", "the call was dropped".to_owned())),
+        let (mut call, mut stop) = (pin!(call), pin!(cancelled.notified()));
+        let result = self.runtime.block_on(poll_fn(|cx| {
+            if stop.as_mut().poll(cx).is_ready() {
+                let why = "the call was dropped".to_owned();
+                return Poll::Ready(Err(Refused("interrupted", why)));
             }
-        });
+            call.as_mut().poll(cx).map(Ok)
+        }));
         self.calls.lock().unwrap().remove(&at.worker);
         result
     }
