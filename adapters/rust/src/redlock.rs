@@ -53,7 +53,7 @@ impl Adapter for Redlock {
         // It cannot be told not to pause after its only try, but how long: less than this.
         locks.set_retry(1, 1);
         let about = json!({
-            "library": "redlock", "version": version_of("redlock"),
+            "library": "redlock-rs", "version": version_of("redlock"),
             "driver": format!("redis {}", version_of("redis")), "retries": 0,
         });
         // A lock borrows its manager, which lives as long as the process.
