@@ -15,8 +15,13 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 FENCEPOST = os.environ.get("FENCEPOST", str(ROOT / "target/debug/fencepost"))
 
 
-def check(command, nodes):
-    flags = ["--json", "--backend", os.environ.get("BACKEND", "local"), "--nodes", str(nodes)]
+def check(command, cluster):
+    topology, nodes = cluster["topology"], cluster.get("nodes")
+    # Only Redis runs as local processes, too.
+    members = topology in ("etcd", "zookeeper")
+    flags = ["--json", "--backend", "docker" if members else os.environ.get("BACKEND", "local")]
+    flags += ["--topology", topology] if members else []
+    flags += ["--nodes", str(nodes)] if nodes else []
     flags += ["--env", "XDG_CACHE_HOME", "--env", "FENCEPOST_ADAPTERS"]
     argv = [FENCEPOST, "adapter", "check", *flags, "--", *command]
     out = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True)
@@ -25,14 +30,14 @@ def check(command, nodes):
 
 def main():
     failed = 0
-    for name, nodes in (("load", 1), ("load-quorum", 3)):
+    for name in ("load", "load-quorum", "load-etcd", "load-zookeeper"):
         plan = tomllib.loads((ROOT / f"workloads/adapters/{name}.toml").read_text())
         for variant, keys in plan["variant"].items():
             label = f"{name}/{variant}"
             if len(sys.argv) > 1 and not any(part in label for part in sys.argv[1:]):
                 continue
             began = time.monotonic()
-            code, rules, words = check(keys["lock"]["command"], nodes)
+            code, rules, words = check(keys["lock"]["command"], plan["cluster"])
             grades = [rule["grade"] for rule in rules]
             counts = ", ".join(f"{grades.count(g)} {g}" for g in ("ok", "note", "wrong", "not tried"))
             print(f"{label}: exit {code}; {counts}; {time.monotonic() - began:.0f} s", flush=True)

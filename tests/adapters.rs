@@ -4,7 +4,7 @@
 //! language, that fails.
 mod harness;
 
-use harness::{adapters, fencepost, remark};
+use harness::{adapters, docker_answers, fencepost, remark, skipped};
 use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -35,7 +35,10 @@ impl Checked {
 
 fn check(flags: &[&str], adapter: &[&str]) -> Checked {
     let mut command: Command = fencepost();
-    command.args(["adapter", "check", "--json", "--backend", "local"]);
+    // Only Redis runs as local processes, too.
+    let members = flags.contains(&"--topology");
+    let backend = if members { "docker" } else { "local" };
+    command.args(["adapter", "check", "--json", "--backend", backend]);
     command.args(flags).arg("--").args(adapter);
     let out = command.output().expect("fencepost runs");
     let text = String::from_utf8(out.stdout).expect("stdout is text");
@@ -165,37 +168,77 @@ fn wrong_flags_are_the_users() {
 }
 
 /// Language, the folder or file in the cache that shows that it is set up, servers, command.
-const SET_UP: &[(&str, &str, &str, &[&str])] = &[
+const SET_UP: &[(&str, &str, [&str; 2], &[&str])] = &[
     (
         "python",
         "redis_py-8.1.0",
-        "1",
+        ["--nodes", "1"],
         &["python3", "adapters/python/redis_py.py"],
     ),
     (
         "python",
         "redlock_py-1.0.8",
-        "3",
+        ["--nodes", "3"],
         &["python3", "adapters/python/redlock_py.py"],
     ),
     (
         "node",
         "redlock-5.0.0-beta.2",
-        "3",
+        ["--nodes", "3"],
         &["node", "adapters/node/redlock.js"],
     ),
-    ("go", "redsync-4.13.0", "3", &["adapters/go/run", "redsync"]),
+    (
+        "go",
+        "redsync-4.13.0",
+        ["--nodes", "3"],
+        &["adapters/go/run", "redsync"],
+    ),
     (
         "java",
         "redisson-3.50.0",
-        "1",
+        ["--nodes", "1"],
         &["adapters/java/run", "redisson"],
+    ),
+    (
+        "rust",
+        "rslock-0.10.0",
+        ["--nodes", "3"],
+        &["adapters/rust/run", "rslock"],
+    ),
+];
+
+/// The same, of locks that are not on Redis.
+const SET_UP_MEMBERS: &[(&str, &str, [&str; 2], &[&str])] = &[
+    (
+        "go",
+        "etcd_mutex-3.5.21",
+        ["--topology", "etcd"],
+        &["adapters/go/run", "etcd_mutex"],
+    ),
+    (
+        "java",
+        "curator-5.8.0",
+        ["--topology", "zookeeper"],
+        &["adapters/java/run", "curator"],
     ),
 ];
 
 #[test]
 fn an_adapter_of_each_language_passes_where_it_is_set_up() {
-    for (language, folder, nodes, command) in SET_UP {
+    pass(SET_UP);
+}
+
+#[test]
+fn an_adapter_of_each_cluster_of_members_passes_where_it_is_set_up() {
+    if docker_answers() {
+        pass(SET_UP_MEMBERS);
+    } else {
+        skipped("an_adapter_of_each_cluster_of_members_passes_where_it_is_set_up");
+    }
+}
+
+fn pass(set_up: &[(&str, &str, [&str; 2], &[&str])]) {
+    for (language, folder, servers, command) in set_up {
         if !adapters().join(language).join(folder).exists() {
             let required = std::env::var("FENCEPOST_REQUIRE_ADAPTERS").unwrap_or_default();
             let skipped = format!("{language}: skipped, adapters/setup {language} was not run");
@@ -204,7 +247,7 @@ fn an_adapter_of_each_language_passes_where_it_is_set_up() {
             continue;
         }
         let env = ["--env", "XDG_CACHE_HOME", "--env", "FENCEPOST_ADAPTERS"];
-        let flags = [&["--nodes", nodes][..], &env].concat();
+        let flags = [&servers[..], &env].concat();
         let checked = check(&flags, command);
         assert_eq!(checked.bad(), [""; 0], "{command:?}\n{}", checked.words);
         assert_eq!(checked.code, 0, "{command:?}");

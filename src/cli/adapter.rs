@@ -4,13 +4,14 @@
 //! [`crate::client::conformance`] has them.
 use super::exit::Exit;
 use super::{say, signals::Signals};
-use crate::client::conformance::{self, Finding, Grade, Setup};
+use crate::client::conformance::{self, Finding, Grade, Servers, Setup};
 use crate::client::{ClientSpec, Init};
-use crate::cluster::{self, Backend, Cluster, ClusterError, Spec};
+use crate::cluster::{self, Backend, Cluster, ClusterError, Speaks, Spec};
 use crate::own::Own;
-use crate::plan::{ClusterPlan, Persistence, Reach, Topology, duration};
+use crate::plan::{ClusterPlan, Persistence, Reach, Topology, duration, replicated};
 use crate::reaper::Reaper;
 use crate::report::sanitise::visible;
+use crate::run::members::MemberServers;
 use crate::run::servers::ClusterServers;
 use crate::run::session::Session;
 use std::path::PathBuf;
@@ -41,11 +42,15 @@ enum Command {
 #[command(after_help = "Examples:
   fencepost adapter check -- python3 adapters/example.py
   fencepost adapter check --nodes 3 -- node adapters/node/redlock.js --version 4.2.0
+  fencepost adapter check --topology etcd -- adapters/go/run etcd_mutex
   fencepost adapter check --ttl 10s --option auto_renewal=true -- python3 my_adapter.py")]
 struct Check {
-    /// Servers: one, or several that know nothing of each other.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=15))]
-    nodes: u32,
+    /// Servers: one, or several that know nothing of each other. With `--topology` members of one cluster, 3 by default.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=15))]
+    nodes: Option<u32>,
+    /// Servers that agree by consensus, instead of Redis (docker).
+    #[arg(long, value_name = "NAME", value_parser = ["etcd", "zookeeper"])]
+    topology: Option<String>,
     /// The lease to ask for.
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse)]
     ttl: Duration,
@@ -67,15 +72,31 @@ struct Check {
     /// Where servers run: in Docker, as child processes, or in Docker where an engine answers, else as processes.
     #[arg(long, default_value = "auto", env = "FENCEPOST_BACKEND", value_parser = ["auto", "docker", "local"])]
     backend: String,
-    /// Image of the servers (docker).
-    #[arg(long, value_name = "NAME", default_value = "fencepost/redis:7")]
-    image: String,
+    /// Image of the servers (docker); by default the one that workloads take.
+    #[arg(long, value_name = "NAME")]
+    image: Option<String>,
     /// Print a JSON object a rule on stdout.
     #[arg(long)]
     json: bool,
     /// The adapter and its arguments.
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<String>,
+}
+
+impl Check {
+    fn topology(&self) -> Topology {
+        match self.topology.as_deref() {
+            Some("etcd") => Topology::Etcd,
+            Some(_) => Topology::ZooKeeper,
+            None if self.nodes() == 1 => Topology::Single,
+            None => Topology::Independent,
+        }
+    }
+
+    fn nodes(&self) -> u32 {
+        let default = if self.topology.is_some() { 3 } else { 1 };
+        self.nodes.unwrap_or(default)
+    }
 }
 
 /// `key=value`.
@@ -125,7 +146,7 @@ async fn with_servers(args: &Check) -> Result<Exit, ClusterError> {
     say::word(&format!(
         "{} on {}; {why}",
         args.command.join(" "),
-        nodes(args.nodes)
+        nodes(args.nodes())
     ));
     let reaper = Session::reaper(Own::this())?;
     let findings = tokio::select! {
@@ -157,7 +178,10 @@ async fn started(
 ) -> Result<Vec<Finding>, ClusterError> {
     let cluster = Cluster::start(spec(args, backend, reaper), reaper).await?;
     let cluster = Rc::new(cluster);
-    let servers = ClusterServers::new(cluster.clone());
+    let servers: Box<dyn Servers> = match cluster.speaks() {
+        Speaks::Resp => Box::new(ClusterServers::new(cluster.clone())),
+        Speaks::Etcd | Speaks::ZooKeeper => Box::new(MemberServers::new(cluster.clone())),
+    };
     let logs = tempfile::tempdir().map_err(disk)?;
     let dir = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
     let ms = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
@@ -181,7 +205,7 @@ async fn started(
         },
         start_limit: args.start_limit,
         reaper,
-        servers: &servers,
+        servers: &*servers,
     };
     let findings = conformance::check(&setup, |part| say::word(&format!("… {part}"))).await;
     drop(servers);
@@ -192,18 +216,19 @@ async fn started(
 }
 
 fn spec(args: &Check, backend: Backend, reaper: &Reaper) -> Spec {
-    let topology = if args.nodes == 1 {
-        Topology::Single
-    } else {
-        Topology::Independent
+    let topology = args.topology();
+    let persistence = match topology {
+        Topology::Etcd | Topology::ZooKeeper => Persistence::AofAlways,
+        _ => Persistence::None,
     };
+    let default_image = || replicated::image(Some(topology)).to_owned();
     Spec {
         backend,
         plan: ClusterPlan {
             topology,
-            nodes: args.nodes,
-            persistence: Persistence::None,
-            image: args.image.clone(),
+            nodes: args.nodes(),
+            persistence,
+            image: args.image.clone().unwrap_or_else(default_image),
             toxiproxy_image: "fencepost/toxiproxy:2.12".to_owned(),
             reach: Reach::Auto,
             shim: false,

@@ -159,6 +159,16 @@ impl Member {
         self.post("kv/put", &request).await.map(drop)
     }
 
+    /// Delete all keys that begin with `prefix`.
+    ///
+    /// # Errors
+    /// [`EtcdError`].
+    pub async fn delete(&self, prefix: &str) -> Result<(), EtcdError> {
+        let (from, to) = range(prefix);
+        let request = json!({"key": from, "range_end": to});
+        self.post("kv/deleterange", &request).await.map(drop)
+    }
+
     /// Renew `lease`; returns the seconds that it has from now on. None: there is no such lease.
     ///
     /// etcd 3.4 lets a leader renew by itself, also one that was cut off or stood still and does not know yet that the
@@ -328,6 +338,13 @@ fn post(path: &str, body: &str) -> Vec<u8> {
     let length = body.len();
     format!("POST /v3/{path} HTTP/1.1\r\nHost: etcd\r\nContent-Length: {length}\r\n\r\n{body}")
         .into_bytes()
+}
+
+/// The lock that a key is of, and its owner: the key itself with its value; or, as etcd's own clients queue up, a key
+/// below the lock's, without a value, named after its lease. Of these the one that was created first has the lock.
+pub fn place<'a>(key: &'a str, value: &'a str) -> (&'a str, &'a str) {
+    let queued = key.rsplit_once('/').filter(|_| value.is_empty());
+    queued.unwrap_or((key, value))
 }
 
 /// 64-bit numbers are strings; a zero is left out.

@@ -12,12 +12,15 @@
 //! Every [`PING_EVERY`] a quorum is asked for its revision. A change with a greater revision than the answer was made
 //! after that question was sent: the last such question is its `not_before`.
 //!
+//! # Who holds a lock
+//! Where clients queue up ([`place`]) only who holds the lock is told, not who waits.
+//!
 //! # What is not seen
 //! * A key that goes looks the same whether its lease was ended by a client or by time. A change that comes sooner than any
 //!   lease could have ended is a `del`; a later one is `expired`, which may have been a release.
 //! * Keep-alives are no changes: whether a lease was renewed is not seen.
 use super::{PING_EVERY, SAMPLE_DEADLINE, emit};
-use crate::etcd::{Change, Entry, EtcdError, Member, Watch};
+use crate::etcd::{Change, Entry, EtcdError, Member, Watch, place};
 use crate::record::{Clock, Sink};
 use fencepost_checker::Value;
 use std::borrow::Cow;
@@ -61,10 +64,58 @@ struct Shared {
     told: Cell<i64>,
     /// When that was, or when it was last known that there is none since.
     told_at: Cell<u64>,
-    /// Keys that are there, by their name without the prefix: when each was written at the earliest.
-    there: RefCell<BTreeMap<String, u64>>,
-    /// All keys that ever were.
+    /// Keys that are there, by their name without the prefix.
+    there: RefCell<Places>,
+    /// All locks that ever were.
     known: RefCell<BTreeSet<String>>,
+}
+
+/// The keys of all locks.
+#[derive(Debug, Default)]
+struct Places(BTreeMap<String, Place>);
+
+/// What a key is to a lock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Place {
+    lock: String,
+    owner: String,
+    /// The revision that wrote it, and when that was at the earliest.
+    revision: i64,
+    not_before: u64,
+}
+
+impl Place {
+    fn new(name: &str, value: &str, revision: i64, not_before: u64) -> Self {
+        let (lock, owner) = place(name, value);
+        Self {
+            lock: lock.to_owned(),
+            owner: owner.to_owned(),
+            revision,
+            not_before,
+        }
+    }
+}
+
+impl Places {
+    /// Whose lock it is.
+    fn holder(&self, lock: &str) -> Option<&Place> {
+        let all = self.0.values().filter(|p| p.lock == lock);
+        all.min_by_key(|p| p.revision)
+    }
+
+    /// A key was written; its place, if it is the holder's.
+    fn write(&mut self, name: &str, place: Place) -> Option<Place> {
+        self.0.insert(name.to_owned(), place.clone());
+        (self.holder(&place.lock) == Some(&place)).then_some(place)
+    }
+
+    /// A key is gone; its place, if it was the holder's, and the next one's.
+    fn remove(&mut self, name: &str) -> Option<(Place, Option<Place>)> {
+        let place = self.0.remove(name)?;
+        let next = self.holder(&place.lock).cloned();
+        let held = next.as_ref().is_none_or(|n| place.revision < n.revision);
+        held.then_some((place, next))
+    }
 }
 
 impl Follower {
@@ -118,7 +169,7 @@ impl Follower {
             if let Ok((_, entries)) = &answer
                 && self.shared.agrees(entries)
             {
-                self.shared.report(entries, asked);
+                self.shared.report(asked);
                 return;
             }
             if tokio::time::Instant::now() >= end {
@@ -241,41 +292,52 @@ impl Shared {
             not_before: Some(not_before),
             ..Value::default()
         };
-        self.known.borrow_mut().insert(key.to_owned());
-        if let Some(owner) = &change.value {
-            self.there.borrow_mut().insert(key.to_owned(), not_before);
-            let owner = Some(Cow::Borrowed(owner.as_str()));
-            self.say("set", Some(key), Value { owner, ..value });
+        if let Some(written) = &change.value {
+            let place = Place::new(key, written, change.revision, not_before);
+            self.known.borrow_mut().insert(place.lock.clone());
+            let holder = self.there.borrow_mut().write(key, place);
+            if let Some(holder) = holder {
+                self.say_holder("set", &holder, value);
+            }
             return;
         }
-        let written = self.there.borrow_mut().remove(key).unwrap_or(0);
-        let f = if over(written, now, self.lease) {
+        let Some((gone, next)) = self.there.borrow_mut().remove(key) else {
+            return;
+        };
+        let f = if over(gone.not_before, now, self.lease) {
             "expired"
         } else {
             "del"
         };
-        self.say(f, Some(key), value);
+        self.say(f, Some(&gone.lock), value.clone());
+        if let Some(next) = next {
+            self.say_holder("set", &next, value);
+        }
     }
 
     fn agrees(&self, entries: &[Entry]) -> bool {
         let there = self.there.borrow();
         let names = entries.iter().map(|e| e.key.strip_prefix(&self.prefix));
-        entries.len() == there.len() && names.flatten().all(|key| there.contains_key(key))
+        entries.len() == there.0.len() && names.flatten().all(|key| there.0.contains_key(key))
     }
 
-    fn report(&self, entries: &[Entry], asked: u64) {
-        let known = self.known.borrow().clone();
-        for key in known {
-            let name = format!("{}{key}", self.prefix);
-            let entry = entries.iter().find(|e| e.key == name);
+    fn report(&self, asked: u64) {
+        let there = self.there.borrow();
+        for lock in &*self.known.borrow() {
             let value = Value {
                 not_before: Some(asked),
-                owner: entry.map(|e| Cow::Borrowed(e.value.as_str())),
                 ..Value::default()
             };
-            let f = if entry.is_some() { "value" } else { "absent" };
-            self.say(f, Some(&key), value);
+            match there.holder(lock) {
+                Some(holder) => self.say_holder("value", holder, value),
+                None => self.say("absent", Some(lock), value),
+            }
         }
+    }
+
+    fn say_holder(&self, f: &str, holder: &Place, value: Value<'_>) {
+        let owner = Some(Cow::Borrowed(holder.owner.as_str()));
+        self.say(f, Some(&holder.lock), Value { owner, ..value });
     }
 
     fn say(&self, f: &str, key: Option<&str>, value: Value<'_>) {
@@ -292,6 +354,32 @@ pub(super) fn over(written: u64, now: u64, lease: Duration) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_key_that_was_created_first_below_a_lock_holds_it() {
+        let mut places = Places::default();
+        let a = Place::new("lock:0/a1", "", 5, 50);
+        let b = Place::new("lock:0/b2", "", 6, 60);
+        assert_eq!((&*a.lock, &*a.owner), ("lock:0", "a1"));
+        assert_eq!(places.write("lock:0/a1", a.clone()), Some(a.clone()));
+        assert_eq!(places.write("lock:0/b2", b.clone()), None);
+        assert_eq!(places.remove("lock:0/a1"), Some((a, Some(b.clone()))));
+        let c = Place::new("lock:0/c3", "", 8, 80);
+        assert_eq!(places.write("lock:0/c3", c), None);
+        assert_eq!(places.remove("lock:0/c3"), None, "a try that was given up");
+        assert_eq!(places.remove("lock:0/b2"), Some((b, None)));
+        assert_eq!(places.remove("lock:0/b2"), None, "told once");
+    }
+
+    #[test]
+    fn a_key_with_a_value_is_a_lock_of_its_own() {
+        let mut places = Places::default();
+        let one = Place::new("a/lock", "owner", 5, 50);
+        assert_eq!((&*one.lock, &*one.owner), ("a/lock", "owner"));
+        assert_eq!(places.write("a/lock", one.clone()), Some(one));
+        let other = Place::new("a/lock", "other", 7, 70);
+        assert_eq!(places.write("a/lock", other.clone()), Some(other));
+    }
 
     #[test]
     fn what_goes_before_its_lease_can_be_over_was_deleted() {

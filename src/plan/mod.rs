@@ -19,7 +19,7 @@ pub mod message;
 mod moment;
 pub mod names;
 mod read;
-mod replicated;
+pub mod replicated;
 mod schema;
 mod sections;
 pub mod step;

@@ -8,6 +8,7 @@ pub mod clients;
 mod error;
 pub mod grants;
 mod header;
+pub mod members;
 pub mod recorder;
 pub mod resource;
 pub mod results;

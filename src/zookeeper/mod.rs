@@ -226,6 +226,19 @@ impl Conn {
         }
     }
 
+    /// Delete a node; one that is not there is as good.
+    ///
+    /// # Errors
+    /// [`ZkError`].
+    pub async fn delete(&mut self, path: &str) -> Result<(), ZkError> {
+        let any_version = -1;
+        let request = self.next(Op::Delete).text(path).int(any_version).framed();
+        match self.ask(&request).await {
+            Ok(_) | Err(ZkError::Refused(NO_NODE)) => Ok(()),
+            Err(why) => Err(why),
+        }
+    }
+
     /// Wait until this server has all that the leader had committed when it heard of this. The events of these come first.
     ///
     /// # Errors

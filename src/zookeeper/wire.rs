@@ -7,6 +7,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
 pub(super) enum Op {
+    Delete = 2,
     Exists = 3,
     SetData = 5,
     Children = 8,

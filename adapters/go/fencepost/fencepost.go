@@ -191,6 +191,11 @@ func write(line any) {
 	os.Stdout.Write(append(data, '\n'))
 }
 
+// Lost says that the library told its user that the lock is gone.
+func Lost(worker int, key string) {
+	write(map[string]any{"type": "lost", "worker": worker, "key": key})
+}
+
 // Serve serves until close or the end of standard input.
 func Serve(adapter Adapter) {
 	workers := map[int]chan request{}

@@ -17,12 +17,14 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.function.BiConsumer;
 
 /**
  * The client protocol (PROTOCOL.md) for adapters in Java: lines in, lines out, and the published error codes.
  *
  * <p>Owns standard input and output, threads and codes; knows no lock library. Each worker has one thread that makes all
- * of its lock calls, as locks that belong to a thread need it; `work` is a timer beside it, so that `extend` can come.
+ * of its lock calls, as locks that belong to a thread need it; `work` is a timer beside it, so that `extend` can come, and
+ * `interrupt` comes from the thread that reads.
  */
 final class Fencepost {
     private Fencepost() {}
@@ -190,7 +192,7 @@ final class Fencepost {
         out = new PrintStream(new java.io.FileOutputStream(java.io.FileDescriptor.out), false);
         // What a library prints belongs to the logs.
         System.setOut(System.err);
-        Map<Integer, ExecutorService> workers = new HashMap<>();
+        Map<Integer, Worker> workers = new HashMap<>();
         ScheduledExecutorService timer = Executors.newScheduledThreadPool(2, Fencepost::thread);
         boolean ready = false;
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
@@ -220,13 +222,43 @@ final class Fencepost {
                 });
             } else if (op.equals("work")) {
                 timer.schedule(() -> answer(id, op, () -> null), r.get("ms").getAsLong(), TimeUnit.MILLISECONDS);
+            } else if (op.equals("interrupt")) {
+                answer(id, op, () -> {
+                    workers.computeIfAbsent(worker, n -> new Worker()).interrupt();
+                    return null;
+                });
             } else {
-                workers.computeIfAbsent(worker, n -> Executors.newSingleThreadExecutor(Fencepost::thread))
+                workers.computeIfAbsent(worker, n -> new Worker())
                         .execute(() -> answer(id, op, () -> call(adapter, op, worker, key, r)));
             }
         }
         // Threads of the library and calls that hang keep no process.
         Runtime.getRuntime().halt(0);
+    }
+
+    /** A worker's thread. Only a call is interrupted: what came too late for one is not left for the next. */
+    private static final class Worker {
+        private final ExecutorService executor = Executors.newSingleThreadExecutor(Fencepost::thread);
+        private Thread calling;
+
+        void execute(Runnable call) {
+            executor.execute(() -> {
+                calling(Thread.currentThread());
+                call.run();
+                calling(null);
+            });
+        }
+
+        private synchronized void calling(Thread thread) {
+            calling = thread;
+            Thread.interrupted();
+        }
+
+        synchronized void interrupt() {
+            if (calling != null) {
+                calling.interrupt();
+            }
+        }
     }
 
     private static Thread thread(Runnable run) {
@@ -266,6 +298,14 @@ final class Fencepost {
 
         T find(int worker, String key) {
             return all.get(worker + " " + key);
+        }
+
+        /** Every worker and key that has something. */
+        void each(BiConsumer<Integer, String> tell) {
+            for (String name : all.keySet()) {
+                int space = name.indexOf(' ');
+                tell.accept(Integer.valueOf(name.substring(0, space)), name.substring(space + 1));
+            }
         }
 
         T get(int worker, String key) {

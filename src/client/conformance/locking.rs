@@ -145,7 +145,7 @@ async fn key_and_owner(
         return Ok(());
     }
     let same = |h: &&Held| match h {
-        Held::Text(value, _) => value == owner,
+        Held::Text(value, _) | Held::Session(value) => value == owner,
         Held::Other(_, inside, _) => *inside,
         Held::Nothing => false,
     };
@@ -154,7 +154,7 @@ async fn key_and_owner(
         findings.ok("owner", format!("the value on {mine} of {nodes} servers"));
     } else {
         let holds = on_servers.iter().find_map(|h| match h {
-            Held::Text(value, _) => Some(format!("{value:?}")),
+            Held::Text(value, _) | Held::Session(value) => Some(format!("{value:?}")),
             Held::Other(kind, _, _) => Some(format!("a {kind}")),
             Held::Nothing => None,
         });
@@ -166,12 +166,8 @@ async fn key_and_owner(
 
 fn lease(setup: &Setup<'_>, findings: &mut Findings, on_servers: &[Held]) {
     let asked = i64::try_from(setup.init.ttl_ms).unwrap_or(i64::MAX);
-    let longest = on_servers.iter().filter_map(|h| match h {
-        Held::Text(_, pttl) | Held::Other(_, _, pttl) => Some(*pttl),
-        Held::Nothing => None,
-    });
-    match longest.max() {
-        None => {}
+    match on_servers.iter().filter_map(Held::left).max() {
+        None => findings.note("lease", "a session's, whose time left is not told"),
         Some(-1) => findings.wrong(
             "lease",
             format!("the key never expires; asked for {asked} ms"),
@@ -313,12 +309,10 @@ async fn work_and_extend(setup: &Setup<'_>, findings: &mut Findings, c1: &mut Su
     match &extended.result {
         Ok(_) => {
             let held = setup.servers.read(&full(setup), "").await?;
-            let left = held.iter().filter_map(|h| match h {
-                Held::Text(_, left) | Held::Other(_, _, left) => Some(*left),
-                Held::Nothing => None,
-            });
-            match left.max() {
+            let there = held.iter().any(|h| *h != Held::Nothing);
+            match held.iter().filter_map(Held::left).max() {
                 _ if findings.astray() => findings.note("extend", format!("`ok`, but {ASTRAY}")),
+                None if there => findings.ok("extend", "the key is there"),
                 None => findings.wrong("extend", "said `ok`, the key is gone"),
                 Some(-1) => findings.wrong("extend", "said `ok`, and the key never expires"),
                 Some(left) => findings.ok("extend", format!("{left} ms left of {ttl_ms} ms")),

@@ -110,6 +110,18 @@ pub enum Held {
     Text(String, i64),
     /// Another type (such as `hash`), whether `owner` is a field or member of it, and the time left.
     Other(String, bool, i64),
+    /// What goes with a session or a lease, by its owner; how much time is left is not told.
+    Session(String),
+}
+
+impl Held {
+    /// The time left, in ms (-1: none), where it is told.
+    fn left(&self) -> Option<i64> {
+        match self {
+            Self::Text(_, left) | Self::Other(_, _, left) => Some(*left),
+            Self::Nothing | Self::Session(_) => None,
+        }
+    }
 }
 
 /// The servers, beside the adapter's own connections.

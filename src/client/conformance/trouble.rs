@@ -132,10 +132,7 @@ async fn server_back(
     let seconds = BACK_LIMIT.as_secs();
     let seen = format!("no lock for {seconds} s after the servers went on, {tries} tries");
     let held = setup.servers.read(&key, "").await?;
-    let left = held.iter().find_map(|h| match h {
-        Held::Text(_, left) | Held::Other(_, _, left) => Some(*left),
-        Held::Nothing => None,
-    });
+    let left = held.iter().find_map(Held::left);
     if let Some(left) = left {
         let lease = if left == -1 {
             "no lease".to_owned()
