@@ -1,6 +1,9 @@
-//! Exact two-sided intervals: of a share, of a rate, of a quantile.
+//! Two-sided intervals: exact ones of a share and of a rate, and of a ratio by the bootstrap.
 //!
-//! Owns the inversion of the tests. Must not know what is counted.
+//! Owns the inversion of the tests, and the drawing. Must not know what is counted.
+use super::paired::{Episode, rate, sum};
+use super::random::SplitMix;
+use statrs::distribution::{ContinuousCDF, Normal};
 use statrs::function::beta::beta_reg;
 use statrs::function::gamma::gamma_lr;
 
@@ -70,9 +73,21 @@ pub fn share_one_sided(n: u64, level: f64) -> f64 {
     1.0 - (1.0 - level).powf(1.0 / n as f64)
 }
 
-/// The mean behind a count of `k`, by Garwood, at a two-sided `level`. Divide by the exposure for a rate.
+/// From this count on the closed form is as good as the sums, which take ever longer.
+const LARGE: u64 = 1_000_000;
+
+/// The mean behind a count of `k`, by Garwood, at a two-sided `level`. Divide by the exposure for a rate. From a million on
+/// by Wilson and Hilferty's approximation of the same (PNAS 17, 1931), which is right to six digits there.
 pub fn poisson(k: u64, level: f64) -> Interval {
     let rest = (1.0 - level) / 2.0;
+    if k >= LARGE {
+        let z = Normal::standard().inverse_cdf(1.0 - rest);
+        let cube = |k: f64, z: f64| k * (1.0 - 1.0 / (9.0 * k) + z / (3.0 * k.sqrt())).powi(3);
+        return Interval {
+            low: cube(k as f64, -z),
+            high: cube(k as f64 + 1.0, z),
+        };
+    }
     // P(Poisson(m) ≥ k) is the regularised lower incomplete gamma function of k at m.
     let at_least = |k: u64, m: f64| if k == 0 { 1.0 } else { gamma_lr(k as f64, m) };
     let far = 40.0 + 3.0 * k as f64 + 20.0 * (k as f64).sqrt();
@@ -86,20 +101,35 @@ pub fn poisson(k: u64, level: f64) -> Interval {
     }
 }
 
-/// An interval of a quantile of any distribution, from sorted independent values, by the order statistics that hold it
-/// with at least this level; an end that no value gives is the value at the edge.
-pub fn quantile_interval(sorted: &[f64], q: f64, level: f64) -> Option<Interval> {
-    let (first, last) = (sorted.first()?, sorted.last()?);
-    let n = sorted.len() as u64;
+/// Fewer episodes than this say too little of their own spread.
+const EPISODES_MIN: usize = 6;
+/// Times that the episodes are drawn anew.
+const DRAWS: usize = 9_999;
+
+/// An interval of all amounts over all exposures, by the percentile bootstrap over episodes (Efron and Tibshirani, An
+/// Introduction to the Bootstrap, 1993, chapter 13), at a two-sided `level`: no shape is assumed of a measure, only that
+/// episodes are independent. With twenty of them it is somewhat too short, by a tenth. None for fewer than six episodes.
+///
+/// The draws are the same for the same number of episodes, so equal data have equal intervals.
+pub fn ratio(episodes: &[Episode], level: f64) -> Option<Interval> {
+    if episodes.len() < EPISODES_MIN {
+        return None;
+    }
+    let n = episodes.len() as u64;
+    let mut random = SplitMix(n);
+    let mut ratios: Vec<f64> = (0..DRAWS)
+        .map(|_| {
+            // By the high half of a product, as unbiased as any need here (Lemire, 2019).
+            let mut draw = || ((u128::from(random.next()) * u128::from(n)) >> 64) as usize;
+            let drawn = episodes.iter().map(|_| episodes[draw()]);
+            rate(drawn.fold(Episode::default(), sum))
+        })
+        .collect();
+    ratios.sort_by(f64::total_cmp);
     let rest = (1.0 - level) / 2.0;
-    // The number of values below the quantile is binomial(n, q).
-    let low = (1..=n)
-        .take_while(|&i| 1.0 - binomial_tail(i, n, q) <= rest)
-        .last();
-    let high = (1..=n).find(|&i| binomial_tail(i, n, q) <= rest);
-    let at = |i: u64| sorted[(i - 1) as usize];
+    let at = |q: f64| ratios[((q * DRAWS as f64) as usize).min(DRAWS - 1)];
     Some(Interval {
-        low: low.map_or(*first, at),
-        high: high.map_or(*last, at),
+        low: at(rest),
+        high: at(1.0 - rest),
     })
 }

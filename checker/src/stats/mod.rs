@@ -8,6 +8,7 @@
 //! |---|---|---|
 //! | share of episodes with a finding | [`share`] | Clopper and Pearson, Biometrika 26 (1934) |
 //! | rate over an exposure | [`poisson`] | Garwood, Biometrika 28 (1936) |
+//! | a measure over an exposure | [`ratio`] | Efron and Tibshirani (1993), percentile bootstrap |
 //! | two systems, the same seeds: in how many episodes? | [`mcnemar`] | `McNemar`, Psychometrika 12 (1947), exact |
 //! | two systems, the same seeds: at what rate? | [`permutation`] | Fisher, The Design of Experiments (1935) |
 //! | how often will a section outlast its lease? | [`overruns`] | pauses as a Poisson process |
@@ -19,7 +20,7 @@ mod overrun;
 mod paired;
 mod random;
 
-pub use interval::{Interval, poisson, quantile_interval, share, share_one_sided};
+pub use interval::{Interval, poisson, ratio, share, share_one_sided};
 pub use overrun::{Habits, Lengths, Overruns, overruns};
 pub use paired::{Episode, holm, mcnemar, permutation};
 

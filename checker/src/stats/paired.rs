@@ -76,14 +76,14 @@ pub fn permutation(pairs: &[(Episode, Episode)]) -> f64 {
     f64::from(hits + 1) / f64::from(DRAWS + 1)
 }
 
-fn sum(a: Episode, b: Episode) -> Episode {
+pub(super) fn sum(a: Episode, b: Episode) -> Episode {
     Episode {
         amount: a.amount + b.amount,
         exposure: a.exposure + b.exposure,
     }
 }
 
-fn rate(e: Episode) -> f64 {
+pub(super) fn rate(e: Episode) -> f64 {
     if e.exposure > 0.0 {
         e.amount / e.exposure
     } else {

@@ -2,7 +2,7 @@
 use super::random::SplitMix;
 use super::{
     Episode, Habits, Interval, Lengths, Overruns, holm, mcnemar, overruns, permutation, poisson,
-    quantile_interval, share, share_one_sided,
+    ratio, share, share_one_sided,
 };
 
 fn near(i: Interval, low: f64, high: f64, by: f64) {
@@ -36,18 +36,40 @@ fn shares_are_clopper_and_pearsons() {
 }
 
 #[test]
-fn a_quantile_lies_between_order_statistics() {
-    let values: Vec<f64> = (1..=100).map(f64::from).collect();
-    // The median of 100: the 40th and the 61st (Conover, Practical Nonparametric Statistics).
-    let i = quantile_interval(&values, 0.5, 0.95).expect("values");
-    near(i, 40.0, 61.0, 0.0);
-    assert_eq!(quantile_interval(&[], 0.5, 0.95), None);
-    near(
-        quantile_interval(&[5.0], 0.99, 0.95).expect("one"),
-        5.0,
-        5.0,
-        0.0,
+fn a_large_count_has_the_same_interval_at_once() {
+    let (below, from) = (poisson(999_999, 0.95), poisson(1_000_000, 0.95));
+    near(from, below.low + 1.0, below.high + 1.0, 0.01);
+    let all = poisson(u64::MAX, 0.95);
+    assert!(all.low < 1.845e19 && all.high > 1.844e19 && all.low < all.high);
+}
+
+#[test]
+fn a_ratio_lies_in_its_interval_and_few_episodes_have_none() {
+    let episode = |amount: f64| Episode {
+        amount,
+        exposure: 1.0,
+    };
+    // One long outage among twenty episodes.
+    let mut all = vec![episode(0.0); 19];
+    all.push(episode(20.0));
+    let i = ratio(&all, 0.95).expect("twenty");
+    assert!(i.low == 0.0 && (2.0..=5.0).contains(&i.high), "{i:?}");
+    assert_eq!(
+        ratio(&all, 0.95),
+        Some(i),
+        "the same data, the same interval"
     );
+    assert_eq!(ratio(&all[..5], 0.95), None);
+    // How often it holds the mean of the values that it is drawn from: exponential ones, twenty at a time.
+    let mut random = SplitMix(3);
+    let mut exponential = || -((random.next() >> 11) as f64 / (1u64 << 53) as f64 + 1e-18).ln();
+    let rounds = 300;
+    let held = (0..rounds).filter(|_| {
+        let drawn: Vec<Episode> = (0..20).map(|_| episode(exponential())).collect();
+        ratio(&drawn, 0.95).is_some_and(|i| i.low <= 1.0 && 1.0 <= i.high)
+    });
+    let share = held.count() as f64 / f64::from(rounds);
+    assert!((0.84..=0.97).contains(&share), "{share}");
 }
 
 #[test]

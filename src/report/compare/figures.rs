@@ -27,7 +27,7 @@ pub struct Figure {
 pub enum Over {
     /// Of a count: all amounts over all exposures, with Garwood's interval.
     Count,
-    /// Of a measure: all amounts over all exposures, with an interval of the median episode.
+    /// Of a measure: all amounts over all exposures, with an interval from the spread of the episodes.
     Ratio,
     /// The largest.
     Max,
@@ -140,7 +140,7 @@ pub const FIGURES: &[Figure] = &[
         "messages a grant",
         |e| stats::Episode {
             amount: e.messages.unwrap_or_default() as f64,
-            exposure: e.messages.map_or(0.0, |_| e.granted as f64),
+            exposure: e.messages.map_or(0.0, |_| e.grants as f64),
         },
         1.0,
         Over::Ratio,
@@ -179,20 +179,10 @@ impl Figure {
                     self.scale / exposure,
                 )),
             },
-            Over::Ratio => {
-                let mut values: Vec<f64> = all
-                    .iter()
-                    .filter(|e| e.exposure > 0.0)
-                    .map(|e| e.amount / e.exposure)
-                    .collect();
-                values.sort_by(f64::total_cmp);
-                Valued {
-                    value: amount / exposure * self.scale,
-                    interval: stats::quantile_interval(&values, 0.5, 0.95)
-                        .filter(|_| values.len() > 5)
-                        .map(|i| scaled(i, self.scale)),
-                }
-            }
+            Over::Ratio => Valued {
+                value: amount / exposure * self.scale,
+                interval: stats::ratio(&all, 0.95).map(|i| scaled(i, self.scale)),
+            },
             Over::Max => Valued {
                 value: all.iter().map(|e| e.amount).fold(0.0, f64::max) * self.scale,
                 interval: None,

@@ -15,7 +15,7 @@ const KEPT_MAX: usize = 10_000;
 /// See the module's page.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct Measured {
-    /// Grants in the load.
+    /// Grants in the whole run, to which findings, damage and commands belong.
     pub grants: u64,
     /// Releases answered ok in the load.
     pub cycles: u64,
@@ -23,14 +23,12 @@ pub struct Measured {
     pub outage_ns: u64,
     /// The longest such time, of any length, ns.
     pub longest_gap_ns: u64,
-    /// Accepted writes that another accepted write overwrote unread.
+    /// Accepted writes of which the resource has nothing at the end, as another one overwrote them unread; whole run.
     pub lost_updates: u64,
-    /// Reads and writes that the resource refused because of an old token.
+    /// Reads and writes that the resource refused because of an old token; whole run.
     pub refused: u64,
     /// Commands that the clients sent to servers in all; none if one of them did not say.
     pub messages: Option<u64>,
-    /// Grants in the whole run, to which these commands belong.
-    pub granted: u64,
     /// Jain's index over the workers' numbers of grants: 1 is even, 1/n is one worker alone.
     pub fairness: f64,
 }
@@ -45,7 +43,7 @@ struct Key {
     /// Wanted and not held since.
     free_since: Option<u64>,
     accepted: u64,
-    newest: u64,
+    last: u64,
 }
 
 #[derive(Default)]
@@ -54,6 +52,7 @@ struct Pass {
     keys: BTreeMap<String, Key>,
     grants: BTreeMap<Worker, u64>,
     granted: u64,
+    refused: u64,
     /// What each client said that it sent.
     sent: BTreeMap<String, u64>,
     /// Clients that a request was made to, and those that died: what these sent is not known.
@@ -143,7 +142,6 @@ impl Pass {
                 if self.grants.len() < KEPT_MAX || self.grants.contains_key(&worker) {
                     *self.grants.entry(worker.clone()).or_default() += u64::from(self.loading);
                 }
-                self.found.grants += u64::from(self.loading);
                 self.granted += 1;
                 key.holders.insert(worker);
             }
@@ -153,10 +151,10 @@ impl Pass {
             ("release", EventType::Ok) => self.found.cycles += u64::from(self.loading),
             ("write", EventType::Ok) => {
                 key.accepted += 1;
-                key.newest = key.newest.max(e.value.version.unwrap_or_default());
+                key.last = e.value.version.unwrap_or_default();
             }
             ("read" | "write", EventType::Fail) if e.error.as_deref() == Some("stale-token") => {
-                self.found.refused += u64::from(self.loading);
+                self.refused += 1;
             }
             _ => {}
         }
@@ -177,11 +175,11 @@ impl Pass {
         }
         let keys = self.keys.len().max(1) as u64;
         self.found.outage_ns /= keys;
-        // Each accepted write made a version of its own, or it overwrote one that it had not read.
-        let lost = |k: &Key| k.accepted.saturating_sub(k.newest);
+        // A write makes the version that follows the one it read: as many as the last one says stand in a row.
+        let lost = |k: &Key| k.accepted.saturating_sub(k.last);
         self.found.lost_updates = self.keys.values().map(lost).sum();
         self.found.fairness = jain(self.grants.values().copied());
-        self.found.granted = self.granted;
+        (self.found.grants, self.found.refused) = (self.granted, self.refused);
         let all_said = !self.died && self.clients.iter().all(|c| self.sent.contains_key(c));
         self.found.messages = all_said.then(|| self.sent.values().sum());
         self.found
@@ -321,7 +319,7 @@ mod tests {
                 });
             }
             let m = measured(&h);
-            (m.messages, m.granted)
+            (m.messages, m.grants)
         };
         assert_eq!(history(&[("c1", 3), ("c2", 4)]), (Some(7), 2));
         assert_eq!(history(&[("c1", 3)]), (None, 2));
@@ -340,5 +338,32 @@ mod tests {
         }
         h.phase(100, "end");
         assert_eq!(measured(&h).lost_updates, 1);
+        // The last of all may be the oldest: what stood before it is gone as well.
+        h.op(110, "c1", EventType::Ok, "write", version(2));
+        assert_eq!(measured(&h).lost_updates, 3);
+    }
+
+    #[test]
+    fn what_is_counted_over_grants_is_counted_as_long_as_these() {
+        let mut h = History::new("window", &[]);
+        h.phase(0, "warm-up").phase(10, "load");
+        h.call(20, 25, "c1", EventType::Ok, "acquire");
+        h.phase(100, "heal");
+        h.call(120, 125, "c2", EventType::Ok, "acquire");
+        h.push(Event {
+            index: 0,
+            time: 130 * MS,
+            process: Process::Id(7),
+            client: Some("c1".into()),
+            worker: Some(0),
+            kind: EventType::Fail,
+            f: "write".into(),
+            key: Some("lock:0".into()),
+            value: Value::default(),
+            error: Some("stale-token".into()),
+        });
+        h.phase(200, "end");
+        let m = measured(&h);
+        assert_eq!((m.grants, m.refused), (2, 1));
     }
 }

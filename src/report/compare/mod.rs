@@ -49,7 +49,7 @@ impl Exposure {
             Self::AsStated => "as the workload states them, the same for each system",
             Self::PerNode => {
                 "the same rate per node: each node of each system meets faults at the rate that the one node of a \
-                 single system meets, and node 1 meets the very same ones; a cluster of five meets five times as many"
+                 single system meets, and node 1 is due the very same ones (what one takes longer, the next comes later); a cluster of five meets five times as many"
             }
             Self::PerCluster => {
                 "one fault per cluster: each system as a whole meets faults at the rate that the one node of a single \
@@ -126,7 +126,7 @@ pub struct Episode {
     pub as_expected: Option<bool>,
     /// What the checks found, by name.
     pub checks: BTreeMap<String, Found>,
-    /// Grants in the load.
+    /// Grants in the whole run, to which findings, damage and commands belong.
     pub grants: u64,
     /// Releases answered ok in the load.
     pub cycles: u64,
@@ -136,16 +136,13 @@ pub struct Episode {
     pub unavailable_s: f64,
     /// The longest gap, s.
     pub longest_gap_s: f64,
-    /// Accepted writes that were overwritten unread.
+    /// Accepted writes of which nothing is left, as they were overwritten unread.
     pub lost_updates: u64,
     /// Reads and writes refused because of an old token.
     pub refused: u64,
     /// Commands that the clients sent to servers, whole run; none if one of them did not say.
     #[serde(default)]
     pub messages: Option<u64>,
-    /// Grants in the whole run.
-    #[serde(default)]
-    pub granted: u64,
     /// Jain's index over workers' grants.
     pub fairness: f64,
     /// The longest time that a holder went on past its lease, among the findings that the verdict keeps, s.
@@ -223,7 +220,6 @@ impl Episode {
             grants: m.grants,
             cycles: m.cycles,
             messages: m.messages,
-            granted: m.granted,
             load_s: seconds(s.load_ns),
             unavailable_s: seconds(m.outage_ns),
             longest_gap_s: seconds(m.longest_gap_ns),
@@ -276,7 +272,8 @@ impl Comparison {
             let unproved = s.episodes.iter().filter(|e| unproved(e)).count();
             if unproved > 0 {
                 lines.push(format!(
-                    "{}: in {unproved} of {} episodes a fault was not proved to bite or to be healed; they count all the same",
+                    "{}: in {unproved} of {} episodes something was not as planned (a fault without proof, a client or server lost: \
+                     their reports say what); they count all the same",
                     s.label,
                     s.episodes.len()
                 ));

@@ -163,8 +163,9 @@ pub(super) fn notes(c: &Comparison) -> Vec<String> {
     let mut notes = vec![
         format!("Faults: {}.", c.exposure.caption()),
         format!("Number of episodes: {}. Each system ran every seed once, from {} on, side by side in time.", c.rule, c.seed),
-        "Shares of episodes: Clopper and Pearson; rates: Garwood, as if incidents came independently; other intervals are \
-         of the median episode. None seen is an upper bound under these faults, never a proof."
+        "Shares of episodes: Clopper and Pearson; rates over all grants of the runs: Garwood, as if incidents came \
+         independently (where faults come at set times, who grants more meanwhile has the lower rate); other intervals: \
+         bootstrap over episodes. None seen is an upper bound under these faults, never a proof."
             .to_owned(),
         "Unavailable: somebody wanted the lock, nobody held it, for at least 250 ms. Waits in ms, from the intended start \
          in an open loop, else from the first try, to the grant; ≥ marks a lower bound."
