@@ -55,8 +55,9 @@ soak: build ## each promised outcome twenty times, on containers, without retrie
 matrix: build ## every fault on every topology, SEEDS times each; says first how long that takes
 	@$(FENCEPOST) suite workloads/matrix --repeat $(SEEDS) --seed 1 --results results/matrix
 
-comparison: build ## the systems side by side, EPISODES=20 times each, with A/A beside: half an hour; EXPOSURE=both twice that
-	@$(FENCEPOST) compare $(COMPARED) --episodes $(EPISODES) --seed 1 --aa --exposure $(EXPOSURE) --results results/compare
+comparison: build ## each file of workloads/compare/, EPISODES=20 times each system, with A/A beside: an hour; EXPOSURE=both twice that
+	@for file in $(COMPARED); do \
+	  $(FENCEPOST) compare $$file --episodes $(EPISODES) --seed 1 --aa --exposure $(EXPOSURE) --results results/compare; done
 
 results: build ## docs/results.md, from what `make comparison` and `make matrix` left behind
 	@mkdir -p docs

@@ -55,6 +55,17 @@ fn json_lines(said: &Said) -> Vec<serde_json::Value> {
 }
 
 #[test]
+fn a_name_drives_no_terminal() {
+    for command in ["check", "report", "merge", "suite", "run"] {
+        let said = say(&[command, "no\u{1b}[31m\u{202e}such\u{7}.toml"]);
+        assert!(said.stderr.contains("such"), "{command}: {}", said.stderr);
+        let drives = |c: char| c != '\n' && (c.is_control() || c == '\u{202e}');
+        let all = said.stdout + &said.stderr;
+        assert!(!all.contains(drives), "{command}: {all:?}");
+    }
+}
+
+#[test]
 fn the_helps_are_whole_and_their_examples_are_right() {
     let mut all = say(&["--help"]).good();
     let list = all.split("Commands:\n").nth(1).expect("a list");

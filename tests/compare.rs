@@ -91,6 +91,26 @@ fn systems_meet_the_same_and_are_told_side_by_side() {
     let merged = say(&["merge", &results.display().to_string(), "--markdown"]);
     assert_eq!(merged.code, 0, "{}", merged.stderr);
     assert_eq!(merged.stdout, summary);
+    let out = dir.path().join("merged").display().to_string();
+    let merge = |dirs: &[&Path]| {
+        let dirs = dirs.iter().map(|d| d.display().to_string());
+        let words = ["merge".to_owned()].into_iter().chain(dirs);
+        let words = words.chain(["--out".to_owned(), out.clone()]);
+        let words: Vec<String> = words.collect();
+        say(&words.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    merge(&[&results]).refused(64, &["9 runs here, all of comparisons", "--markdown"]);
+    // Elsewhere than the comparison a run is like any other, and counts once by whatever name.
+    let episode = all["systems"][0]["episodes"][0]["dir"].as_str();
+    let of_one = Path::new(episode.expect("a folder"))
+        .parent()
+        .expect("a workload's");
+    let merged = merge(&[of_one, &of_one.join("latest")]);
+    assert!(
+        merged.stdout.contains("1 workload, 3 runs"),
+        "{}",
+        merged.stdout
+    );
 }
 
 /// Without a fence the paused holder's write goes through; with one it is refused.

@@ -9,6 +9,8 @@ use crate::report::compare::Comparison;
 use crate::report::suite::{Run, Suite};
 use crate::report::tables::plural;
 use crate::report::{self, Summary};
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 /// Depth of folders in which runs are looked for: results/<workload>/<run>, in a folder a shard, in one for all.
@@ -58,13 +60,25 @@ pub fn main(args: &Args) -> Exit {
         }
     }
     lying.runs.sort();
-    lying.runs.dedup();
+    // A run counts once, however it is named: `latest` among the arguments is one of its neighbours.
+    let mut met = BTreeSet::new();
+    let real = |run: &PathBuf| run.canonicalize().unwrap_or_else(|_| run.clone());
+    lying.runs.retain(|run| met.insert(real(run)));
+    let found = lying.runs.len();
     let (comparisons, lost) = comparisons(&mut lying);
     let (all, summaries, unread) = together(&lying);
     let unread = unread + lost;
     if all.runs.is_empty() && (comparisons.is_empty() || !args.markdown) {
-        say::word("error: no finished run in these folders");
-        say::word("hint: a run's folder holds history.jsonl and verdict.json");
+        if found > 0 {
+            let runs = plural(found as u64, "run");
+            say::word(&format!("error: {runs} here, all of comparisons"));
+            say::word(
+                "hint: `--markdown` shows comparisons; the table of workloads is of other runs",
+            );
+        } else {
+            say::word("error: no finished run in these folders");
+            say::word("hint: a run's folder holds history.jsonl and verdict.json");
+        }
         return Exit::Usage;
     }
     say::word(&format!(
@@ -133,9 +147,14 @@ fn walk(dir: &Path, depth: usize, out: &Path, lying: &mut Lying) -> std::io::Res
 /// The comparisons that lie there; their runs are no part of the table of workloads.
 fn comparisons(lying: &mut Lying) -> (Vec<Comparison>, usize) {
     let (mut all, mut unread) = (Vec::new(), 0);
+    let mut theirs = BTreeSet::new();
     for path in &lying.comparisons {
         match read_json::<Comparison>(path) {
-            Ok(comparison) => all.push(comparison),
+            Ok(comparison) => {
+                let episodes = comparison.systems.iter().flat_map(|s| &s.episodes);
+                theirs.extend(episodes.map(|e| (path.as_path(), name(&e.dir))));
+                all.push(comparison);
+            }
             Err(why) => {
                 unread += 1;
                 let what = format!("{}: {why}", path.display());
@@ -143,22 +162,26 @@ fn comparisons(lying: &mut Lying) -> (Vec<Comparison>, usize) {
             }
         }
     }
-    // Folders may have been moved, so a run is known by its own name and that of its workload's folder.
-    let name = |dir: &Path| {
-        let own = dir.file_name().map(std::ffi::OsStr::to_owned);
-        let above = dir
-            .parent()
-            .and_then(Path::file_name)
-            .map(std::ffi::OsStr::to_owned);
-        (above, own)
+    // Those below the very folder of results that the comparison is in.
+    let is_theirs = |run: &PathBuf| {
+        let root = run.parent().and_then(Path::parent);
+        let name = name(run);
+        let mut with = lying
+            .comparisons
+            .iter()
+            .filter(|c| root.is_some_and(|r| c.starts_with(r)));
+        with.any(|c| theirs.contains(&(c.as_path(), name.clone())))
     };
-    let episodes = all
-        .iter()
-        .flat_map(|c: &Comparison| &c.systems)
-        .flat_map(|s| &s.episodes);
-    let theirs: std::collections::BTreeSet<_> = episodes.map(|e| name(&e.dir)).collect();
-    lying.runs.retain(|run| !theirs.contains(&name(run)));
+    let others = lying.runs.iter().filter(|run| !is_theirs(run)).cloned();
+    lying.runs = others.collect();
     (all, unread)
+}
+
+/// Folders may have been moved, so an episode is known by its own name and that of its workload's folder.
+fn name(dir: &Path) -> (Option<OsString>, Option<OsString>) {
+    let own = dir.file_name().map(OsStr::to_owned);
+    let above = dir.parent().and_then(Path::file_name);
+    (above.map(OsStr::to_owned), own)
 }
 
 fn together(lying: &Lying) -> (Suite, Vec<Summary>, usize) {

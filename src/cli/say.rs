@@ -29,8 +29,14 @@ pub fn all_written() -> bool {
     !LOST.load(Ordering::Relaxed)
 }
 
-/// Words, on stderr.
+/// Words, on stderr. Names of files and what others wrote may be among them: nothing of it drives the terminal.
 pub fn word(text: &str) {
+    let lines: Vec<_> = text.lines().map(crate::report::sanitise::visible).collect();
+    styled(&lines.join("\n"));
+}
+
+/// Words that were made harmless before they were given colours.
+fn styled(text: &str) {
     let mut err = anstream::stderr().lock();
     let _ = writeln!(err, "{text}");
 }
@@ -55,7 +61,7 @@ pub fn error(error: &dyn std::error::Error, hint: Option<&str>) {
 /// What is wrong in a user's file, each mistake at its place.
 pub fn plan_error(error: &crate::plan::PlanError) {
     let style = style();
-    word(
+    styled(
         error
             .render(style.width, style.color, style.unicode)
             .trim_end(),

@@ -62,6 +62,14 @@ impl Cluster {
         agree.map_err(|why| apart("a Sentinel", why))
     }
 
+    /// Whether Sentinels here have failed over since the start. For ten seconds and more they go by what they remember of
+    /// earlier roles: one that still takes a demoted server for a primary demotes it again when it is promoted next, and
+    /// ends its connections.
+    pub async fn failed_over(&self) -> bool {
+        let sentinels = self.directly(self.node_count()..self.server_count());
+        self.has_sentinels() && sentinel::failed_over(&sentinels).await
+    }
+
     fn directly(&self, servers: std::ops::Range<usize>) -> Vec<SocketAddr> {
         servers.map(|s| self.direct(s)).collect()
     }

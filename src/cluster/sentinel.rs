@@ -5,7 +5,7 @@
 use super::layout::Layout;
 use super::probe;
 use crate::plan::ClusterPlan;
-use futures_util::future::try_join_all;
+use futures_util::future::{join_all, try_join_all};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,8 @@ pub const SERVICE: &str = "fencepost";
 const CONVERGE: Duration = Duration::from_secs(20);
 /// How often that is looked at.
 const LOOK: Duration = Duration::from_millis(50);
+/// Bound on one question.
+const ANSWER: Duration = Duration::from_secs(1);
 /// `failover-timeout`: a Sentinel waits twice this before it tries again.
 const FAILOVER_TIMEOUT_MS: u32 = 2000;
 /// How much later than the others the last Sentinel calls a server down. Two make the quorum; were all three candidates
@@ -91,6 +93,23 @@ pub(super) async fn sentinels_agree(
     try_join_all(each).await.map(drop)
 }
 
+/// Whether these Sentinels have failed over, or do not say that they have not: each keeps count in `config-epoch`.
+pub(super) async fn failed_over(sentinels: &[SocketAddr]) -> bool {
+    let question = format!("SENTINEL MASTER {SERVICE}");
+    let each = sentinels.iter();
+    let each = each.map(|at| probe::text(*at, &question, ANSWER));
+    let answers = join_all(each).await;
+    !answers
+        .iter()
+        .all(|a| a.as_deref().is_ok_and(is_first_epoch))
+}
+
+fn is_first_epoch(answer: &str) -> bool {
+    // A name, the length of its value, the value.
+    let mut lines = answer.lines().skip_while(|line| *line != "config-epoch");
+    lines.nth(2) == Some("0")
+}
+
 async fn until(at: SocketAddr, section: &str, done: impl Fn(&str) -> bool) -> Result<(), String> {
     let began = Instant::now();
     loop {
@@ -115,6 +134,18 @@ mod tests {
     use super::*;
     use crate::cluster::Backend;
     use crate::plan::{Overrides, parse};
+
+    #[test]
+    fn a_failover_is_read_off_the_epoch() {
+        let answer = |epoch| {
+            format!(
+                "*4\r\n$4\r\nname\r\n$9\r\nfencepost\r\n$12\r\nconfig-epoch\r\n$1\r\n{epoch}\r\n"
+            )
+        };
+        assert!(is_first_epoch(&answer(0)));
+        assert!(!is_first_epoch(&answer(3)));
+        assert!(!is_first_epoch("-ERR No such master with that name\r\n"));
+    }
 
     #[test]
     fn the_first_node_is_the_primary_and_names_come_before_their_use() {

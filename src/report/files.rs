@@ -31,7 +31,23 @@ impl Rendered {
 pub fn write(dir: &Path, file: &Rendered) -> Result<(), ReportError> {
     let path = dir.join(&file.path);
     let folder = path.parent().unwrap_or(dir);
+    no_link(dir, folder).map_err(|e| ReportError::io(&path, e))?;
     write_beside(folder, &path, file.text.as_bytes()).map_err(|e| ReportError::io(&path, e))
+}
+
+/// Folders of somebody else's results may be links, to anywhere.
+fn no_link(dir: &Path, folder: &Path) -> std::io::Result<()> {
+    let inside = folder.ancestors().take_while(|a| *a != dir);
+    for part in inside {
+        if part.symlink_metadata().is_ok_and(|m| m.is_symlink()) {
+            let why = format!(
+                "{} is a link, through which nothing is written",
+                part.display()
+            );
+            return Err(std::io::Error::other(why));
+        }
+    }
+    Ok(())
 }
 
 fn write_beside(folder: &Path, path: &Path, bytes: &[u8]) -> std::io::Result<()> {
@@ -54,6 +70,21 @@ fn write_beside(folder: &Path, path: &Path, bytes: &[u8]) -> std::io::Result<()>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_is_written_through_a_linked_folder() -> Result<(), Box<dyn std::error::Error>> {
+        let (dir, elsewhere) = (tempfile::tempdir()?, tempfile::tempdir()?);
+        std::os::unix::fs::symlink(elsewhere.path(), dir.path().join("latency"))?;
+        let file = Rendered::new("latency/acquire.hgrm", String::from("x"));
+        let error = write(dir.path(), &file).expect_err("a link");
+        assert!(error.to_string().contains("acquire.hgrm"), "{error}");
+        assert_eq!(std::fs::read_dir(elsewhere.path())?.count(), 0);
+        write(
+            dir.path(),
+            &Rendered::new("plain/a.hgrm", String::from("x")),
+        )?;
+        Ok(())
+    }
 
     #[test]
     fn a_file_is_replaced_whole_and_nothing_else_is_left() -> Result<(), Box<dyn std::error::Error>>

@@ -239,7 +239,7 @@ pub fn verdict(violated: bool) -> Verdict {
         reasons: Vec::new(),
         checks,
         counts: [
-            ("events", 40),
+            ("keys", 1),
             ("lost_updates", u64::from(violated)),
             ("sections", 12),
         ]

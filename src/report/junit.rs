@@ -206,7 +206,7 @@ fn case(s: &Summary, check: &CheckResult, judged: &Judged) -> TestCase {
 fn unexpected(check: &CheckResult, judged: &Judged) -> String {
     match (check.outcome, judged.expect) {
         (Outcome::Violated, _) => check.findings.first().map_or_else(
-            || format!("violated {} times", check.count),
+            || format!("violated {}", tables::plural(check.count, "time")),
             |f| f.sentence.clone(),
         ),
         (_, Some(Expect::Violated)) => {

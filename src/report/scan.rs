@@ -114,8 +114,20 @@ impl Scan {
 /// # Errors
 /// When the file cannot be read or its first line is no header.
 pub fn scan(path: &Path) -> Result<Scan, ReportError> {
-    let file = std::fs::File::open(path).map_err(|e| ReportError::io(path, e))?;
-    read(std::io::BufReader::with_capacity(1 << 16, file), path)
+    read(open(path)?, path)
+}
+
+/// A history in somebody's results; a pipe or a device there would be read for ever.
+fn open(path: &Path) -> Result<std::io::BufReader<std::fs::File>, ReportError> {
+    let opened = std::fs::metadata(path).and_then(|m| {
+        if m.is_file() {
+            std::fs::File::open(path)
+        } else {
+            Err(std::io::Error::other("it is no file"))
+        }
+    });
+    let file = opened.map_err(|e| ReportError::io(path, e))?;
+    Ok(std::io::BufReader::with_capacity(1 << 16, file))
 }
 
 /// [`scan`] over any reader; `path` is for errors.
@@ -135,8 +147,7 @@ pub fn read(mut from: impl BufRead, path: &Path) -> Result<Scan, ReportError> {
 /// # Errors
 /// As [`scan`].
 pub fn each_event(path: &Path, take: impl FnMut(&Event<'_>)) -> Result<(), ReportError> {
-    let file = std::fs::File::open(path).map_err(|e| ReportError::io(path, e))?;
-    let mut from = std::io::BufReader::with_capacity(1 << 16, file);
+    let mut from = open(path)?;
     head(&mut from, path)?;
     body(&mut from, path, take)?;
     Ok(())

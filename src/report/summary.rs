@@ -213,10 +213,22 @@ pub fn summarise(dir: &Path) -> Result<Summary, ReportError> {
     };
     let path = dir.join("verdict.json");
     let text = std::fs::read(&path).map_err(|e| ReportError::io(&path, e))?;
-    let verdict =
+    let mut verdict =
         serde_json::from_slice(&text).map_err(|source| ReportError::Verdict { path, source })?;
     let scan = scan::scan(&dir.join("history.jsonl"))?;
+    doubt_another_history(&mut verdict, scan.events);
     Ok(assemble(dir, &plan, scan, verdict))
+}
+
+/// A verdict on a history that has been cut, or has grown, since then says nothing of what lies there now.
+fn doubt_another_history(verdict: &mut Verdict, events: u64) {
+    if let Some(judged) = verdict.counts.get("events").filter(|n| **n != events) {
+        let why = format!(
+            "verdict.json is of a history of {judged} events, and history.jsonl has {events}; `fencepost check` judges it anew"
+        );
+        verdict.outcome = Outcome::Unknown;
+        verdict.reasons.insert(0, why);
+    }
 }
 
 /// Summarise a history that was judged elsewhere, against `expect`; there need be no results folder around it.

@@ -369,10 +369,13 @@ pub fn numbers(s: &Summary) -> Vec<(String, String)> {
         add("client deaths", s.deaths.to_string());
     }
     for (what, count) in &s.misbehaved {
-        add("client misbehaved", format!("{count} times: {what}"));
+        add(
+            "client misbehaved",
+            format!("{}: {what}", plural(*count, "time")),
+        );
     }
     for (code, count) in &s.errors {
-        add("error", format!("{count} times: {code}"));
+        add("error", format!("{}: {code}", plural(*count, "time")));
     }
     for (name, count) in &s.verdict.counts {
         add(&name.replace('_', " "), count.to_string());

@@ -170,6 +170,25 @@ fn an_expectation_is_found_by_name_then_by_class() -> Result<(), Failure> {
 }
 
 #[test]
+fn a_verdict_on_another_history_is_no_verdict() -> Result<(), Failure> {
+    let text = fixture::plain_del().text();
+    let events = text.lines().count() as u64 - 1;
+    let mut verdict = fixture::verdict(true);
+    verdict.counts.insert("events".to_owned(), events);
+    let whole = summary(PLAN, &text, &verdict)?;
+    assert_eq!(whole.verdict.outcome, verdict.outcome);
+    let half: String = text.split_inclusive('\n').take(9).collect();
+    let s = summary(PLAN, &half, &verdict)?;
+    assert_eq!(s.verdict.outcome, Outcome::Unknown);
+    let why = &s.verdict.reasons[0];
+    assert!(
+        why.contains(&format!("of {events} events, and history.jsonl has 8")),
+        "{why}"
+    );
+    Ok(())
+}
+
+#[test]
 fn torn_foreign_and_missing_files_are_told() -> Result<(), Failure> {
     let text = fixture::plain_del().text();
     let torn = format!("{text}not json\n\n{{\"index\":9,\"ti");

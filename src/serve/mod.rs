@@ -30,6 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_io_timeout::TimeoutStream;
 
 /// Connections at a time, where there are handles for them; others wait in the kernel's queue.
 const CONNECTIONS: usize = 256;
@@ -37,6 +38,8 @@ const CONNECTIONS: usize = 256;
 const OPEN: usize = 48;
 /// How long a client may take to send the head of a request, also of the next one on a connection.
 const HEAD: Duration = Duration::from_secs(10);
+/// How long a client may take nothing of an answer that waits for it.
+const TAKES: Duration = Duration::from_secs(10);
 /// Bytes of a request's head.
 const HEAD_MAX: usize = 16 << 10;
 /// How long to wait where the system has no descriptor left.
@@ -100,11 +103,13 @@ async fn converse(stream: TcpStream, desk: Rc<Desk>, _seat: OwnedSemaphorePermit
         let desk = desk.clone();
         async move { Ok::<_, std::convert::Infallible>(desk.answer(&request).await) }
     });
+    let mut stream = TimeoutStream::new(stream);
+    stream.set_write_timeout(Some(TAKES));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD)
         .max_buf_size(HEAD_MAX)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(Box::pin(stream)), service);
     // A client that goes away or babbles is its own affair.
     if let Err(error) = connection.await {
         tracing::debug!(%error, "a connection ended early");

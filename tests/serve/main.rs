@@ -457,6 +457,29 @@ fn idle_and_babbling_clients_stop_nobody() {
 }
 
 #[test]
+fn clients_that_ask_and_take_nothing_stop_nobody_for_long() {
+    // 16 connections at a time, so that a few such clients are all that it serves.
+    let mut command = Command::new("/bin/sh");
+    command.args([
+        "-c",
+        "ulimit -n 32; exec \"$0\" \"$@\"",
+        env!("CARGO_BIN_EXE_fencepost"),
+    ]);
+    let served = Served::with(command, &[]);
+    let asked = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(20_000);
+    let asks = |mut stream: TcpStream| {
+        let limit = Some(Duration::from_millis(500));
+        stream.set_write_timeout(limit).expect("a limit");
+        // All that goes in before it stops reading.
+        let _ = stream.write_all(asked.as_bytes());
+        stream
+    };
+    let greedy: Vec<TcpStream> = (0..20).map(|_| asks(served.connect())).collect();
+    assert_eq!(served.get("/").status, 200, "within the 30 s of a read");
+    drop(greedy);
+}
+
+#[test]
 fn a_place_that_cannot_be_had_is_told() {
     let none = say(&["serve", "no/such/folder"]);
     none.refused(64, &["no/such/folder", "fencepost run"]);

@@ -162,7 +162,7 @@ fn p(p: f64) -> String {
 pub(super) fn notes(c: &Comparison) -> Vec<String> {
     let mut notes = vec![
         format!("Faults: {}.", c.exposure.caption()),
-        format!("Number of episodes: {}. Each system ran every seed once, from {} on, side by side in time.", c.rule, c.seed),
+        format!("Number of episodes: {}. Each system's episodes have the seeds from {} on, side by side in time.", c.rule, c.seed),
         "Shares of episodes: Clopper and Pearson; rates over all grants of the runs: Garwood, as if incidents came \
          independently (where faults come at set times, who grants more meanwhile has the lower rate); other intervals: \
          bootstrap over episodes. None seen is an upper bound under these faults, never a proof."
