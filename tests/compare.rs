@@ -87,11 +87,16 @@ fn systems_meet_the_same_and_are_told_side_by_side() {
         .and_then(|h| h.split('"').next());
     let href = href.expect("a link");
     assert!(folder.join(href).is_file(), "{href} leads nowhere");
-    // From the folders alone, for a page of results: the comparison, and none of its runs as workloads.
+    merged(&results, &all, &summary);
+}
+
+/// From the folders alone.
+fn merged(results: &Path, all: &Value, summary: &str) {
+    // For a page of results: the comparison, and none of its runs as workloads.
     let merged = say(&["merge", &results.display().to_string(), "--markdown"]);
     assert_eq!(merged.code, 0, "{}", merged.stderr);
     assert_eq!(merged.stdout, summary);
-    let out = dir.path().join("merged").display().to_string();
+    let out = results.with_file_name("merged").display().to_string();
     let merge = |dirs: &[&Path]| {
         let dirs = dirs.iter().map(|d| d.display().to_string());
         let words = ["merge".to_owned()].into_iter().chain(dirs);
@@ -99,7 +104,7 @@ fn systems_meet_the_same_and_are_told_side_by_side() {
         let words: Vec<String> = words.collect();
         say(&words.iter().map(String::as_str).collect::<Vec<_>>())
     };
-    merge(&[&results]).refused(64, &["9 runs here, all of comparisons", "--markdown"]);
+    merge(&[results]).refused(64, &["9 runs here, all of comparisons", "--markdown"]);
     // Elsewhere than the comparison a run is like any other, and counts once by whatever name.
     let episode = all["systems"][0]["episodes"][0]["dir"].as_str();
     let of_one = Path::new(episode.expect("a folder"))

@@ -221,7 +221,7 @@ impl Node {
                     });
                 }
                 Err(_) if server.port_was_taken() => {
-                    tools::next_try(&name, &address.to_string(), tries)?
+                    tools::next_try(&name, &address.to_string(), tries)?;
                 }
                 Err(e) => return Err(e),
             }
@@ -319,7 +319,7 @@ async fn start_toxiproxy(
         match server.ready("toxiproxy", address, false).await {
             Ok(()) => return Ok((server, address)),
             Err(_) if server.port_was_taken() => {
-                tools::next_try("toxiproxy", &address.to_string(), tries)?
+                tools::next_try("toxiproxy", &address.to_string(), tries)?;
             }
             Err(e) => return Err(e),
         }
