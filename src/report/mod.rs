@@ -6,13 +6,13 @@
 //!
 //! ```text
 //! plan.toml ─────┐
-//! history.jsonl ─┼─ scan, windows, latency → summary ─┬─ terminal (tables, timeline)
-//! verdict.json ──┘                                    ├─ markdown  → summary.md
-//!                                                     ├─ junit     → junit.xml
-//!                                                     ├─ intervals → latency/*.hlog
-//!                                                     ├─ hgrm      → latency/*.hgrm, violations.hgrm
-//!                                                     ├─ html      → report.html (reads history.jsonl once more)
-//!                                                     └─ json      → --json
+//! history.jsonl ─┼─ lines → scan, windows, latency → summary ─┬─ terminal (tables, timeline)
+//! verdict.json ──┘                                            ├─ markdown  → summary.md
+//!                                                             ├─ junit     → junit.xml
+//!                                                             ├─ intervals → latency/*.hlog
+//!                                                             ├─ hgrm      → latency/*.hgrm, violations.hgrm
+//!                                                             ├─ html      → report.html (reads history.jsonl once more)
+//!                                                             └─ json      → --json
 //! ```
 //! All text that comes from adapters, histories and servers goes through [`sanitise`] on its way out.
 pub mod compare;
@@ -26,6 +26,7 @@ pub mod intervals;
 pub mod json;
 pub mod junit;
 pub mod latency;
+mod lines;
 pub mod markdown;
 pub mod progress;
 pub mod runs;

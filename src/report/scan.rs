@@ -4,20 +4,18 @@
 //! [`Scan`]. Memory holds one entry an open call and worker, the fault windows and the histograms, so that a history
 //! of a million events takes a few MiB.
 //!
-//! Anybody's file may come here: lines are bounded, unknown operations are counted together, a torn last line is
-//! told, and a line that is no event is counted and skipped (the checker has already refused what it cannot read).
+//! Anybody's file may come here: unknown operations are counted together, a torn last line is told, and a line that is no
+//! event is counted and skipped (the checker has already refused what it cannot read).
 use super::ReportError;
 use super::intervals::Intervals;
 use super::latency::{Latencies, Measure, Phase};
+use super::lines::{body, head, open};
 use super::windows::{FaultSummary, Nemesis, Windows};
 use fencepost_checker::{Event, EventType, Header, Process};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
-use std::io::{BufRead, Read};
+use std::io::BufRead;
 use std::path::Path;
-
-/// Longest line in bytes.
-const LINE_MAX: u64 = 1 << 20;
 
 /// Error codes and misbehaviours kept apart.
 const KINDS_MAX: usize = 64;
@@ -117,19 +115,6 @@ pub fn scan(path: &Path) -> Result<Scan, ReportError> {
     read(open(path)?, path)
 }
 
-/// A history in somebody's results; a pipe or a device there would be read for ever.
-fn open(path: &Path) -> Result<std::io::BufReader<std::fs::File>, ReportError> {
-    let opened = std::fs::metadata(path).and_then(|m| {
-        if m.is_file() {
-            std::fs::File::open(path)
-        } else {
-            Err(std::io::Error::other("it is no file"))
-        }
-    });
-    let file = opened.map_err(|e| ReportError::io(path, e))?;
-    Ok(std::io::BufReader::with_capacity(1 << 16, file))
-}
-
 /// [`scan`] over any reader; `path` is for errors.
 ///
 /// # Errors
@@ -140,78 +125,6 @@ pub fn read(mut from: impl BufRead, path: &Path) -> Result<Scan, ReportError> {
     let (bad, torn) = body(&mut from, path, |event| pass.push(event))?;
     (pass.scan.bad_lines, pass.scan.torn_bytes) = (bad, torn);
     Ok(pass.finish())
-}
-
-/// Take each event of a history in turn, for whoever needs more of it than a [`Scan`] holds.
-///
-/// # Errors
-/// As [`scan`].
-pub fn each_event(path: &Path, take: impl FnMut(&Event<'_>)) -> Result<(), ReportError> {
-    let mut from = open(path)?;
-    head(&mut from, path)?;
-    body(&mut from, path, take)?;
-    Ok(())
-}
-
-fn head(from: &mut impl BufRead, path: &Path) -> Result<Header, ReportError> {
-    let mut line = Vec::new();
-    match next_line(from, &mut line).map_err(|e| ReportError::io(path, e))? {
-        Line::End => Err(ReportError::Empty { path: path.into() }),
-        Line::TooLong => Err(ReportError::header(
-            path,
-            "its first line is longer than 1 MiB",
-        )),
-        Line::Whole | Line::Torn => {
-            let text = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&line);
-            serde_json::from_slice(text).map_err(|e| ReportError::header(path, e))
-        }
-    }
-}
-
-/// Each event; gives the number of lines that are none, and the bytes of a torn last line.
-fn body(
-    from: &mut impl BufRead,
-    path: &Path,
-    mut take: impl FnMut(&Event<'_>),
-) -> Result<(u64, u64), ReportError> {
-    let mut line = Vec::new();
-    let (mut bad, mut torn) = (0, 0);
-    loop {
-        line.clear();
-        match next_line(from, &mut line).map_err(|e| ReportError::io(path, e))? {
-            Line::End => return Ok((bad, torn)),
-            Line::TooLong => bad += 1,
-            Line::Whole if line.iter().all(u8::is_ascii_whitespace) => {}
-            kind @ (Line::Whole | Line::Torn) => match serde_json::from_slice::<Event<'_>>(&line) {
-                Ok(event) => take(&event),
-                Err(_) if matches!(kind, Line::Torn) => torn = line.len() as u64,
-                Err(_) => bad += 1,
-            },
-        }
-    }
-}
-
-enum Line {
-    Whole,
-    /// Without its line feed: the last one.
-    Torn,
-    TooLong,
-    End,
-}
-
-fn next_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<Line> {
-    let n = from.by_ref().take(LINE_MAX).read_until(b'\n', line)?;
-    if n == 0 {
-        return Ok(Line::End);
-    }
-    if line.last() == Some(&b'\n') {
-        return Ok(Line::Whole);
-    }
-    if (n as u64) < LINE_MAX {
-        return Ok(Line::Torn);
-    }
-    from.skip_until(b'\n')?;
-    Ok(Line::TooLong)
 }
 
 /// A worker's wait for the lock, over all of its tries.

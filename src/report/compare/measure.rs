@@ -2,7 +2,7 @@
 //!
 //! Owns one pass over the load phase. Must not judge; memory grows with clients and keys alone. Goes to `Episode`.
 use crate::report::ReportError;
-use crate::report::scan::each_event;
+use crate::report::lines::each_event;
 use fencepost_checker::{Event, EventType, Process};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -7,7 +7,8 @@
 use super::nodes::{Holding, Nodes};
 use super::quantiles::Quantiles;
 use crate::report::evidence::marks;
-use crate::report::scan::{OPERATIONS, each_event};
+use crate::report::lines::each_event;
+use crate::report::scan::OPERATIONS;
 use crate::report::{ReportError, Summary, timeline};
 use fencepost_checker::{Event, EventType, Finding, Process};
 use std::collections::HashMap;

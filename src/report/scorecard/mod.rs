@@ -6,7 +6,7 @@ pub mod page;
 pub mod terminal;
 
 use super::ReportError;
-use super::scan::each_event;
+use super::lines::each_event;
 use super::summary::Summary;
 use fencepost_checker::{CheckResult, Finding, Outcome, Process, Verdict};
 use serde::Deserialize;
