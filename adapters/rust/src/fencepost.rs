@@ -102,22 +102,31 @@ pub fn version_of(name: &str) -> &'static str {
         .unwrap_or("unknown")
 }
 
-/// Requests that are not answered yet, and when those that say so are given up.
+/// Requests that are not answered yet.
 #[derive(Default)]
-struct Open(Mutex<HashMap<u64, (&'static str, Option<Instant>)>>);
+struct Open(Mutex<HashMap<u64, Asked>>);
+
+struct Asked {
+    op: &'static str,
+    at: Instant,
+    /// When it is given up.
+    end: Option<Instant>,
+}
 
 impl Open {
     fn begin(&self, id: u64, op: &'static str, limit: Option<Duration>) {
-        let end = limit.map(|limit| Instant::now() + limit);
-        self.0.lock().unwrap().insert(id, (op, end));
+        let at = Instant::now();
+        let end = limit.map(|limit| at + limit);
+        self.0.lock().unwrap().insert(id, Asked { op, at, end });
     }
 
     /// Answer a request, unless it was given up.
     fn answer(&self, id: u64, answer: Answer) {
-        let Some((op, _)) = self.0.lock().unwrap().remove(&id) else {
+        let Some(asked) = self.0.lock().unwrap().remove(&id) else {
             return;
         };
-        let mut line = json!({ "id": id, "type": "ok" });
+        let (op, took) = (asked.op, asked.at.elapsed().as_secs_f64() * 1e3);
+        let mut line = json!({ "id": id, "type": "ok", "took_ms": took });
         match answer {
             Ok(value) if value.is_empty() => {}
             Ok(value) => line["value"] = Value::Object(value),
@@ -136,7 +145,7 @@ impl Open {
         let open = self.0.lock().unwrap();
         let late = open
             .iter()
-            .filter(|(_, (_, end))| end.is_some_and(|end| end <= now));
+            .filter(|(_, asked)| asked.end.is_some_and(|end| end <= now));
         let late: Vec<u64> = late.map(|(id, _)| *id).collect();
         drop(open);
         for id in late {
