@@ -378,6 +378,10 @@ impl Servers {
                 continue;
             }
             let how = match s.kind {
+                // It may have been lost out of sight, and what goes now may be another's that came meanwhile.
+                SeenKind::Del | SeenKind::Evicted | SeenKind::Removed if doubt.is_some() => {
+                    How::Unseen
+                }
                 SeenKind::Del => How::Deleted,
                 SeenKind::Expired => How::Expired,
                 SeenKind::Evicted => How::Evicted,

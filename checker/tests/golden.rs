@@ -118,6 +118,7 @@ const VIOLATED: &[(&str, &[&str])] = &[
     ("minority-members-anew", &[]),
     ("leak-members", &["leak"]),
     ("session-quoted-tick", &[]),
+    ("service-restart-out-of-sight", &["service", "fencing"]),
     ("minority-session-in-doubt", &[]),
     ("minority-session-too-late", &["progress"]),
     ("mutex-twice", &["service"]),
