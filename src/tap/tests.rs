@@ -125,6 +125,23 @@ impl Bench {
         (client, server)
     }
 
+    /// The first message at this edge waits until the gate is dropped.
+    fn gate(&self, edge: Edge, action: Action) -> tokio::sync::oneshot::Sender<()> {
+        let (gate, wait) = tokio::sync::oneshot::channel();
+        let wait = RefCell::new(Some(wait));
+        self.taps.rules().add(Rule {
+            pattern: Pattern::default(),
+            edge,
+            between: Box::new(|_, _| true),
+            armed: Box::new(|| true),
+            nth: 1,
+            count: Some(1),
+            action,
+            fired: Box::new(move |_| wait.borrow_mut().take()),
+        });
+        gate
+    }
+
     fn rule(&self, edge: Edge, nth: u32, action: Action) -> Rc<super::Hits> {
         self.taps.rules().add(Rule {
             pattern: Pattern {
@@ -380,18 +397,7 @@ fn a_black_hole_is_silent_in_both_directions_until_the_rule_is_removed() {
 fn a_message_waits_at_the_gate_and_what_stands_behind_it_too() {
     run(async {
         let bench = Bench::start().await;
-        let (gate, wait) = tokio::sync::oneshot::channel();
-        let wait = RefCell::new(Some(wait));
-        bench.taps.rules().add(Rule {
-            pattern: Pattern::default(),
-            edge: Edge::Reply,
-            between: Box::new(|_, _| true),
-            armed: Box::new(|| true),
-            nth: 1,
-            count: Some(1),
-            action: Action::Pass,
-            fired: Box::new(move |_| wait.borrow_mut().take()),
-        });
+        let gate = bench.gate(Edge::Reply, Action::Pass);
         let (mut client, mut server) = bench.connect().await;
         client.write_all(&[SET, GET].concat()).await.expect("open");
         read_exactly(&mut server, SET.len() + GET.len()).await;
@@ -415,18 +421,7 @@ fn a_message_waits_at_the_gate_and_what_stands_behind_it_too() {
 fn a_held_command_outlives_its_connection_and_is_overtaken() {
     run(async {
         let bench = Bench::start().await;
-        let (gate, wait) = tokio::sync::oneshot::channel();
-        let wait = RefCell::new(Some(wait));
-        bench.taps.rules().add(Rule {
-            pattern: Pattern::default(),
-            edge: Edge::Request,
-            between: Box::new(|_, _| true),
-            armed: Box::new(|| true),
-            nth: 1,
-            count: Some(1),
-            action: Action::Outlive,
-            fired: Box::new(move |_| wait.borrow_mut().take()),
-        });
+        let gate = bench.gate(Edge::Request, Action::Outlive);
         let (mut client, mut late) = bench.connect().await;
         client.write_all(SET).await.expect("open");
         // The client's end is closed while the command waits.

@@ -9,7 +9,6 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 const PLAN: &str = "name = \"mutex\"\nseed = 7\nabout = \"Two at once\"\nlock = { name = \"redlock\" }\n\
@@ -408,13 +407,7 @@ fn a_huge_file_is_streamed() {
 fn two_hundred_requests_at_once_are_answered_with_few_handles() {
     const MANY: usize = 200;
     // 128 descriptors in all: half of the connections alone need more than that.
-    let mut command = Command::new("/bin/sh");
-    command.args([
-        "-c",
-        "ulimit -n 128; exec \"$0\" \"$@\"",
-        env!("CARGO_BIN_EXE_fencepost"),
-    ]);
-    let served = Served::with(command, &[]);
+    let served = Served::with_handles(128);
     let text = "x".repeat(300_000);
     served.write("a/1/history.jsonl", &text);
     let served = &served;
@@ -459,13 +452,7 @@ fn idle_and_babbling_clients_stop_nobody() {
 #[test]
 fn clients_that_ask_and_take_nothing_stop_nobody_for_long() {
     // 16 connections at a time, so that a few such clients are all that it serves.
-    let mut command = Command::new("/bin/sh");
-    command.args([
-        "-c",
-        "ulimit -n 32; exec \"$0\" \"$@\"",
-        env!("CARGO_BIN_EXE_fencepost"),
-    ]);
-    let served = Served::with(command, &[]);
+    let served = Served::with_handles(32);
     let asked = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(20_000);
     let asks = |mut stream: TcpStream| {
         let limit = Some(Duration::from_millis(500));

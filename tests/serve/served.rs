@@ -52,6 +52,14 @@ impl Served {
         Self::with(fencepost(), &[])
     }
 
+    /// With so many descriptors at most.
+    pub fn with_handles(most: u32) -> Self {
+        let mut command = Command::new("/bin/sh");
+        let limited = format!("ulimit -n {most}; exec \"$0\" \"$@\"");
+        command.args(["-c", &limited, env!("CARGO_BIN_EXE_fencepost")]);
+        Self::with(command, &[])
+    }
+
     /// `command` becomes `fencepost serve`, with these words more.
     pub fn with(mut command: Command, more: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a folder");
