@@ -75,13 +75,13 @@ pub fn apart(rounds: &[Round], of: impl Fn(Quantiles) -> f64) -> f64 {
 
 /// Of the acquires that were answered ok while the load lasted.
 fn of_acquires(history: &Path) -> Outcome<Quantiles> {
-    let (mut took, mut asked, mut load) = (Vec::new(), None, false);
+    let (mut took, mut asked, mut load) = (Vec::new(), false, false);
     for line in std::io::BufReader::new(std::fs::File::open(history)?).lines() {
         let event: serde_json::Value = serde_json::from_str(&line?)?;
         match (event["f"].as_str(), event["type"].as_str()) {
             (Some("phase"), _) => load = event["value"]["phase"] == "load",
-            (Some("acquire"), Some("invoke")) => asked = load.then_some(()),
-            (Some("acquire"), Some("ok")) if asked.take().is_some() => {
+            (Some("acquire"), Some("invoke")) => asked = load,
+            (Some("acquire"), Some("ok")) if std::mem::take(&mut asked) => {
                 took.extend(event["value"]["ms"].as_f64());
             }
             _ => {}
