@@ -65,6 +65,70 @@ fn a_toxiproxy_that_is_killed_from_outside_is_named_and_the_run_is_unknown() {
     assert_eq!(code, Some(2), "{text}\n{said}");
 }
 
+/// The others stand in for it, so that the load does not notice.
+#[test]
+fn a_member_that_is_removed_from_outside_makes_the_run_unknown() {
+    let test = "a_member_that_is_removed_from_outside_makes_the_run_unknown";
+    removed_from_outside(test, r#"topology = "etcd""#, r#"name = "etcd""#, "n3");
+}
+
+#[test]
+fn a_sentinel_that_is_removed_from_outside_makes_the_run_unknown() {
+    let test = "a_sentinel_that_is_removed_from_outside_makes_the_run_unknown";
+    removed_from_outside(
+        test,
+        r#"topology = "sentinel""#,
+        r#"name = "set-nx-lua""#,
+        "s3",
+    );
+}
+
+/// Removes a server's container once a client holds the lock.
+fn removed_from_outside(test: &str, topology: &str, lock: &str, server: &str) {
+    if !harness::docker_answers() {
+        return harness::skipped(test);
+    }
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = workload(&dir, lock);
+    let text = std::fs::read_to_string(&file).expect("a workload");
+    let text = text.replace(r#"topology = "single""#, topology);
+    std::fs::write(&file, text).expect("written");
+    let driver = harness::fencepost()
+        .args(["run", &file, "--backend", "docker", "--results"])
+        .arg(dir.path().join("results"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("fencepost runs");
+    wait(|| granted(&dir.path().join("results/lost")));
+    let mut list = Command::new("docker");
+    list.args(["ps", "--format", "{{.ID}} {{.Names}}", "--filter"]);
+    list.arg(format!("name=-{server}$"));
+    let all = list_of(&mut list).expect("the engine answers");
+    let ours = all.iter().find(|(id, _)| owner_of(id) == driver.id());
+    let (id, _) = ours.expect("a container of this run");
+    let removed = Command::new("docker").args(["rm", "-f", id]).output();
+    assert!(removed.expect("docker runs").status.success());
+    let out = driver.wait_with_output().expect("it ends");
+    let text = String::from_utf8_lossy(&out.stdout);
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let lost = format!("a server did not run at the end ({server}: ");
+    assert!(flat.contains(&lost), "{text}");
+    assert_eq!(out.status.code(), Some(2), "{text}");
+}
+
+/// The pid of the driver that a container's label names.
+fn owner_of(container: &str) -> u32 {
+    let format = r#"{{index .Config.Labels "fencepost.owner"}}"#;
+    let out = Command::new("docker")
+        .args(["inspect", "--format", format, container])
+        .output()
+        .expect("docker runs");
+    let label = String::from_utf8_lossy(&out.stdout).into_owned();
+    let pid = label.split('/').nth(2);
+    pid.and_then(|pid| pid.parse().ok()).unwrap_or(0)
+}
+
 /// Kills the driver's child of that name once a client holds the lock: exit code, what was printed, what was said.
 fn killed_from_outside(name: &str) -> (Option<i32>, String, String) {
     let dir = tempfile::tempdir().expect("a folder");

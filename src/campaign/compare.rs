@@ -107,6 +107,7 @@ impl<W> Places<W> {
         setting: &Setting<'_>,
         halt: &mut H,
     ) -> Result<Summary, Rc<Stop<W>>> {
+        Session::possible(&plan, setting.backend).map_err(|e| Rc::new(Stop::Cluster(e)))?;
         let key = Session::key(&plan);
         if let Some(stop) = self.broken.get(&key) {
             return Err(stop.clone());

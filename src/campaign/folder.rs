@@ -3,6 +3,7 @@
 //! Owns which files are workloads and in which order they come. Must not know what a workload says: `plan` reads it,
 //! and every mistake in every file is told at once.
 use crate::plan::{self, Overrides, Plan, PlanError};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Files looked at; more is no folder of workloads.
@@ -28,6 +29,8 @@ pub enum FolderError {
     Empty(PathBuf),
     /// More files or folders in folders than any set of workloads has.
     TooMany(PathBuf),
+    /// Two files whose workloads have one name: results and tables could not tell them apart.
+    Twice(String, PathBuf, PathBuf),
     /// Mistakes in workload files, one entry a file.
     Plans(Vec<PlanError>),
 }
@@ -37,15 +40,8 @@ pub enum FolderError {
 /// # Errors
 /// See [`FolderError`]; nothing is skipped over.
 pub fn load(paths: &[PathBuf], over: &Overrides) -> Result<Vec<Found>, FolderError> {
-    let mut files = Vec::new();
-    for path in paths {
-        let before = files.len();
-        walk(path, 0, &mut files)?;
-        if files.len() == before {
-            return Err(FolderError::Empty(path.clone()));
-        }
-    }
-    let (mut found, mut wrong) = (Vec::new(), Vec::new());
+    let files = files(paths)?;
+    let (mut found, mut wrong): (Vec<Found>, _) = (Vec::new(), Vec::new());
     for file in files {
         match plan::load(&file, over) {
             Ok(plans) => found.extend(plans.into_iter().map(|plan| Found {
@@ -55,11 +51,33 @@ pub fn load(paths: &[PathBuf], over: &Overrides) -> Result<Vec<Found>, FolderErr
             Err(error) => wrong.push(error),
         }
     }
-    if wrong.is_empty() {
-        Ok(found)
-    } else {
-        Err(FolderError::Plans(wrong))
+    if !wrong.is_empty() {
+        return Err(FolderError::Plans(wrong));
     }
+    let mut seen: BTreeMap<String, &Path> = BTreeMap::new();
+    for f in &found {
+        if let Some(before) = seen.insert(super::name_of(&f.plan), &f.file) {
+            let (name, before) = (super::name_of(&f.plan), before.to_owned());
+            return Err(FolderError::Twice(name, before, f.file.clone()));
+        }
+    }
+    Ok(found)
+}
+
+/// The workload files of all paths, in the order of [`load`].
+///
+/// # Errors
+/// See [`FolderError`].
+pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, FolderError> {
+    let mut files = Vec::new();
+    for path in paths {
+        let before = files.len();
+        walk(path, 0, &mut files)?;
+        if files.len() == before {
+            return Err(FolderError::Empty(path.clone()));
+        }
+    }
+    Ok(files)
 }
 
 fn walk(path: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), FolderError> {
@@ -137,6 +155,11 @@ mod tests {
         std::fs::create_dir(&empty).expect("a folder");
         let none = load(&[empty], &Overrides::default());
         assert!(matches!(none, Err(FolderError::Empty(_))));
+        write(dir.path(), "one/a.toml", "lock.name = \"set-nx-lua\"\n");
+        write(dir.path(), "two/a.toml", "lock.name = \"set-nx-del\"\n");
+        let both = ["one", "two"].map(|name| dir.path().join(name));
+        let twice = load(&both, &Overrides::default());
+        assert!(matches!(twice, Err(FolderError::Twice(name, _, _)) if name == "a"));
         let gone = load(&[dir.path().join("gone")], &Overrides::default());
         assert!(matches!(gone, Err(FolderError::Io(..))));
     }

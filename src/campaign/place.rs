@@ -1,8 +1,8 @@
 //! One set of servers, and the runs that are made on it one after the other.
 //!
 //! Owns a [`Session`] from its start to its removal, and the way of one run from its plan to its reports. Must not
-//! know which runs are made. A place on which a fault was not proved healed, or whose Sentinels have failed over, is
-//! *spoiled*: whoever holds it makes no other run there.
+//! know which runs are made. A place on which a fault was not proved healed, whose Sentinels have failed over, or that lost
+//! a server, is *spoiled*: whoever holds it makes no other run there.
 use super::{Halt, Stop};
 use crate::cluster::Backend;
 use crate::own::Own;
@@ -99,13 +99,18 @@ impl Place {
             why = halt.heard() => Err(Stop::Halted(why)),
         };
         let healed = |s: &Summary| s.faults.iter().all(|f| f.unproved == 0);
-        if !outcome.as_ref().is_ok_and(healed) || self.session.cluster.failed_over().await {
+        let cluster = &self.session.cluster;
+        if !outcome.as_ref().is_ok_and(healed)
+            || cluster.failed_over().await
+            || !cluster.not_running().await.is_empty()
+        {
             self.spoiled.set(true);
         }
         outcome
     }
 
-    /// Whether a run ended badly here, left something that was not proved healed, or made Sentinels fail over.
+    /// Whether a run ended badly here, left something that was not proved healed, made Sentinels fail over, or lost a
+    /// server.
     pub fn spoiled(&self) -> bool {
         self.spoiled.get()
     }

@@ -28,7 +28,7 @@ pub enum Flow {
 }
 
 /// The jobs in groups that share a place, in the order of each group's first job.
-fn groups(jobs: &[Job]) -> Vec<Vec<&Job>> {
+fn groups<'a>(jobs: impl IntoIterator<Item = &'a Job>) -> Vec<Vec<&'a Job>> {
     let mut groups: Vec<(String, Vec<&Job>)> = Vec::new();
     for job in jobs {
         let key = Session::key(&job.plan);
@@ -45,7 +45,8 @@ pub fn places(jobs: &[Job]) -> usize {
     groups(jobs).len()
 }
 
-/// Makes the runs, and hands each with what became of it to `took`, which says whether to go on. What one run meets
+/// Makes the runs, and hands each with what became of it to `took`, which says whether to go on. First come those that
+/// are impossible on this backend, before a server is started. What one run meets
 /// (servers that cannot be had, a client that does not speak) is handed over and the next is made; what all would meet
 /// ends the series.
 ///
@@ -57,7 +58,18 @@ pub async fn series<H: Halt>(
     halt: &mut H,
     mut took: impl FnMut(&Job, Result<Summary, Rc<Stop<H::Why>>>) -> Flow,
 ) -> Result<(), Stop<H::Why>> {
-    for group in groups(jobs) {
+    let mut possible = Vec::new();
+    for job in jobs {
+        match Session::possible(&job.plan, setting.backend) {
+            Ok(()) => possible.push(job),
+            Err(error) => {
+                if let Flow::Enough = took(job, Err(Rc::new(Stop::Cluster(error)))) {
+                    return Ok(());
+                }
+            }
+        }
+    }
+    for group in groups(possible) {
         if let Flow::Enough = one_group(&group, setting, halt, &mut took).await? {
             return Ok(());
         }

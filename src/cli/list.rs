@@ -1,7 +1,9 @@
 //! `fencepost list`: locks, faults, topologies, checks, workloads.
 //!
 //! Owns how they are laid out. What is said of each thing comes from the room that owns it.
+use super::suite::no_workloads;
 use super::{Exit, say};
+use crate::campaign::folder::{self, FolderError};
 use crate::{lock, plan};
 use comfy_table::{ContentArrangement, Table, presets};
 use fencepost_checker::Expect;
@@ -43,14 +45,7 @@ pub fn main(args: &Args) -> Exit {
                 exit = read;
                 table(&["workload", "lock", "expects", "about"], rows);
             }
-            Err(error) => {
-                say::word(&format!(
-                    "error: cannot read {}: {error}",
-                    args.dir.display()
-                ));
-                say::word("hint: name the folder with --dir");
-                return Exit::Usage;
-            }
+            Err(error) => return no_workloads(&error),
         },
     }
     exit
@@ -161,16 +156,12 @@ fn checks() -> Vec<Vec<String>> {
         .collect()
 }
 
-/// A row a file and variant; a file that cannot be read is told, and the rest is listed all the same.
-fn workloads(dir: &Path) -> std::io::Result<(Vec<Vec<String>>, Exit)> {
-    let mut files: Vec<PathBuf> = std::fs::read_dir(dir)?
-        .filter_map(|e| e.ok().map(|e| e.path()))
-        .collect();
-    files.retain(|f| f.extension().is_some_and(|e| e == "toml"));
-    files.sort();
+/// A row a file and variant, with those of all folders in `dir`; a file that cannot be read is told, and the rest is
+/// listed all the same.
+fn workloads(dir: &Path) -> Result<(Vec<Vec<String>>, Exit), FolderError> {
     let mut rows = Vec::new();
     let mut exit = Exit::Ok;
-    for file in files {
+    for file in folder::files(&[dir.to_owned()])? {
         match plan::load(&file, &plan::Overrides::default()) {
             Ok(plans) => rows.extend(plans.iter().map(workload)),
             Err(error) => {

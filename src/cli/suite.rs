@@ -54,7 +54,7 @@ pub struct Args {
     /// Override a key of every file, such as `load.for=5s`; may be given more than once.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Print the suite as JSON on stdout instead of the table.
+    /// Print the suite (with --dry-run: what it would be) as JSON on stdout instead of the table.
     #[arg(long)]
     json: bool,
     /// For a GitHub Actions job: print annotations, append summary.md to the job's summary, set `junit` and `page`.
@@ -124,6 +124,14 @@ pub(super) fn no_workloads(error: &FolderError) -> Exit {
         FolderError::Empty(path) => (
             format!("{}: no workload in it", path.display()),
             "a workload is a file that ends in .toml",
+        ),
+        FolderError::Twice(name, one, other) => (
+            format!(
+                "{} and {}: both are the workload {name}, so their results would be one",
+                one.display(),
+                other.display()
+            ),
+            "rename one of the files, or give it `name = \"…\"` at its head",
         ),
         FolderError::TooMany(path) => (
             format!(
@@ -200,6 +208,26 @@ pub(super) fn minutes(d: Duration) -> String {
 }
 
 fn dry(args: &Args, jobs: &[Job], shard: Shard) -> Exit {
+    if args.json {
+        let row = |job: &Job| {
+            serde_json::json!({
+                "workload": campaign::name_of(&job.plan),
+                "file": job.file,
+                "seed": job.plan.seed,
+                "seconds": plan::expected_duration(&job.plan).as_secs_f64(),
+            })
+        };
+        let all = serde_json::json!({
+            "runs": jobs.iter().map(row).collect::<Vec<_>>(),
+            "seconds": campaign::expected_duration(jobs).as_secs_f64(),
+        });
+        match report::json::escaped(&all) {
+            Ok(text) => say::data(&text),
+            Err(error) => say::error(&error, None),
+        }
+        say::word(&size(args, jobs, shard));
+        return Exit::Ok;
+    }
     for job in jobs {
         let took = plan::expected_duration(&job.plan).as_secs_f64();
         let line = format!(
@@ -290,11 +318,13 @@ impl<'a> Suites<'a> {
         };
         self.exit = self.exit.worst(exit);
         let done = self.suite.runs.len() + self.suite.not_run.len();
-        self.progress.line(&format!(
-            "[{done}/{}, about {} left] {line}",
-            self.suite.planned,
-            minutes(self.left)
-        ));
+        let left = if done as u64 == self.suite.planned {
+            String::new()
+        } else {
+            format!(", about {} left", minutes(self.left))
+        };
+        self.progress
+            .line(&format!("[{done}/{}{left}] {line}", self.suite.planned));
         if self.args.fail_fast && exit != Exit::Ok {
             self.suite.cut =
                 Some("the first run that was not as expected, and --fail-fast".to_owned());

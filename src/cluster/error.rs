@@ -108,6 +108,16 @@ pub enum ClusterError {
         /// Why not.
         why: &'static str,
     },
+    /// A fault of the plan cannot be made on this backend.
+    #[error("`{fault}` on `{target}` cannot be made on the local backend: {why}")]
+    Impossible {
+        /// Its kind.
+        fault: String,
+        /// What it was to hit.
+        target: String,
+        /// Why not.
+        why: &'static str,
+    },
     /// The preload shim cannot be built.
     #[error("the preload shim, which clock faults and power loss need, cannot be built: {0}")]
     Shim(String),
@@ -157,6 +167,7 @@ impl ClusterError {
                 | Self::Port { .. }
                 | Self::Disk { .. }
                 | Self::NoNamespace { .. }
+                | Self::Impossible { .. }
                 | Self::Shim(_)
                 | Self::DockerOnly(_)
         )
@@ -192,6 +203,11 @@ impl ClusterError {
             Self::NoNamespace { .. } => Some(
                 "`packet-loss` needs --backend docker with an engine on this host, and root; `latency` and \
                  `partition` go through Toxiproxy and work anywhere"
+                    .to_owned(),
+            ),
+            Self::Impossible { .. } => Some(
+                "run it with --backend docker (`make setup` for an engine); `fencepost doctor` tells which fault goes \
+                 where"
                     .to_owned(),
             ),
             Self::DockerOnly(_) => Some(

@@ -156,11 +156,7 @@ impl Layout {
                 [alone] if rest.clone().all(|s| other.contains(&s)) => {
                     Ok(vec![(SHARED.to_owned(), *alone)])
                 }
-                _ => Err(
-                    "on the local backend all servers reach a server by one and the same address, so only all of \
-                     its links together can be cut (link:primary>servers); on Docker each has its own"
-                        .to_owned(),
-                ),
+                _ => Err(super::SHARED_ADDRESS.to_owned()),
             };
         }
         let ways = |a: &[usize], b: &[usize]| -> Vec<(usize, usize)> {

@@ -17,6 +17,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// Why nothing can be done to one server's packets here.
+pub const SHARED_NETWORK: &str = "its servers share this machine's network";
+
+/// Why one server cannot be told from another as the source of a link here.
+pub const SHARED_ADDRESS: &str = "all servers reach a server by one and the same address, so only all of its links \
+    together can be cut (link:primary>servers); on Docker each has its own";
+
 /// Bound on the death of a killed process.
 const DEATH: Duration = Duration::from_secs(5);
 

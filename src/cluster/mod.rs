@@ -40,6 +40,7 @@ pub mod toxiproxy;
 mod zookeeper;
 
 pub use error::ClusterError;
+pub use local::{SHARED_ADDRESS, SHARED_NETWORK};
 pub use sentinel::SERVICE;
 pub use tools::toxiproxy as find_toxiproxy;
 pub use toxic::{ProxyState, Toxic, ToxicKind, ToxiproxyError};
@@ -382,7 +383,7 @@ impl Cluster {
         match &self.servers {
             Servers::Local(_) => Err(ClusterError::NoNamespace {
                 node: self.node_name(n),
-                why: "servers of the local backend share this machine's network",
+                why: SHARED_NETWORK,
             }),
             Servers::Docker(d) => d.namespace(n),
         }
@@ -454,6 +455,17 @@ impl Cluster {
             Servers::Local(l) => l.state(n),
             Servers::Docker(d) => d.state(n).await,
         }
+    }
+
+    /// The servers, Sentinels among them, that do not run now, in words: `s2: the container is gone`.
+    pub async fn not_running(&self) -> Vec<String> {
+        let looks = (0..self.server_count()).map(|n| async move {
+            let state = self.node_state(n).await;
+            (state.phase != Phase::Running)
+                .then(|| format!("{}: {}", self.node_name(n), state.proof))
+        });
+        let found = futures_util::future::join_all(looks).await;
+        found.into_iter().flatten().collect()
     }
 
     /// Write each server's log to `dir`: `n1.log` …, `toxiproxy.log`. What cannot be saved is warned of.

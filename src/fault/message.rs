@@ -2,9 +2,10 @@
 //!
 //! Owns the way from a plan's words to a rule of the tap and back to the fault's life. Must not know how messages are
 //! carried. Proof: the wire's own record of the message that was hit, and of what became of it.
-use super::{Fault, Proof, World};
+use super::{Fault, Proof, World, cripple};
 use crate::plan::{
-    FaultPlan, MessageAction, MessageConnection, MessagePattern, Target, Trigger, When, message,
+    FaultKind, FaultPlan, MessageAction, MessageConnection, MessagePattern, Target, Trigger, When,
+    message,
 };
 use crate::run::board::{Hit, Hold, Scope};
 use crate::tap::rules::Between;
@@ -91,7 +92,9 @@ pub(super) fn arm(
     let tell = RefCell::new(Some(tell));
     let held = Rc::new(RefCell::new(Vec::new()));
     let first = Rc::new(RefCell::new(String::new()));
-    let holds = message.action == MessageAction::Hold;
+    // The tap does what there is to inject, so a crippled rule is one that lets its messages pass.
+    let crippled = cripple::is_crippled(FaultKind::Message);
+    let holds = message.action == MessageAction::Hold && !crippled;
     let (gates, words) = (held.clone(), first.clone());
     let fired = move |message: &Message<'_>| {
         let (opens, wait) = oneshot::channel();
@@ -116,7 +119,7 @@ pub(super) fn arm(
     };
     let between = links(world, plan, trigger, pattern);
     let count = message::hits(message, plan.length, plan.until.as_ref());
-    let action = action(plan);
+    let action = if crippled { Action::Pass } else { action(plan) };
     let hits = lay(
         world,
         trigger,
@@ -303,8 +306,11 @@ impl Fault for MessageRule {
             };
         }
         let done = tokio::time::timeout(self.patience, self.armed.hits.done(1)).await;
-        done.map(|how| format!("on the wire, {how}"))
-            .map_err(|_| format!("nothing became of {}", self.armed.first.borrow()))
+        match done {
+            Err(_) => Err(format!("nothing became of {}", self.armed.first.borrow())),
+            Ok(how) if how.ends_with(tap::LET_PASS) => Err(format!("on the wire, {how}")),
+            Ok(how) => Ok(format!("on the wire, {how}")),
+        }
     }
 
     async fn spent(&mut self) {

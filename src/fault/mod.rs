@@ -52,8 +52,8 @@ pub use message::{Messages, watch};
 pub use nemesis::Nemesis;
 pub use world::World;
 
-use crate::cluster::{Cluster, ClusterError};
-use crate::plan::{FaultKind, FaultPlan, Plan};
+use crate::cluster::{Backend, Cluster, ClusterError, SHARED_ADDRESS, SHARED_NETWORK};
+use crate::plan::{FaultKind, FaultPlan, Plan, Target, is_server};
 use crate::run::board::Hold;
 use async_trait::async_trait;
 use session_expiry::SessionExpiry;
@@ -107,7 +107,35 @@ pub trait Fault {
     async fn healed(&mut self, world: &World) -> Proof;
 }
 
-/// Whether each fault of the plan can be injected here at all, known before anything begins.
+/// Whether each fault of the plan can be made on this backend, known before a server is started.
+///
+/// # Errors
+/// [`ClusterError::Impossible`] with the reason of the first that cannot.
+pub fn possible_on(plan: &Plan, backend: Backend) -> Result<(), ClusterError> {
+    if backend != Backend::Local {
+        return Ok(());
+    }
+    for fault in &plan.faults {
+        let why = match (&fault.kind, &fault.target) {
+            (FaultKind::PacketLoss, _) => Some(SHARED_NETWORK),
+            (_, Target::Link(from, to)) if is_server(from) || from.starts_with('n') => {
+                let alone = !matches!(from.as_str(), "replicas" | "sentinels" | "servers");
+                (!alone || to != "servers").then_some(SHARED_ADDRESS)
+            }
+            _ => None,
+        };
+        if let Some(why) = why {
+            return Err(ClusterError::Impossible {
+                fault: fault.kind.to_string(),
+                target: fault.target.to_string(),
+                why,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Whether each fault of the plan can be made on these servers, which depends on how the engine runs them.
 ///
 /// # Errors
 /// The reason of the first that cannot.

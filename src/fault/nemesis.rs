@@ -100,15 +100,24 @@ impl Nemesis {
     }
 }
 
-/// Whether the fault is made at once, so that the worker that triggered it may be held up until it is made.
-fn instant(kind: FaultKind) -> bool {
+/// Until when the worker that pulled the trigger is held up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Held {
+    /// Not at all: the fault takes its time, and a worker that waited for it would be another fault.
+    No,
+    /// Until the fault is made. Its proof waits for what clients do, or takes as long as an answer that stays away.
+    Made,
+    /// Until it is proved: a signal takes effect a moment after it was sent, and nothing may slip through before.
+    Proved,
+}
+
+fn held(kind: FaultKind) -> Held {
     match kind {
-        FaultKind::ClientPause
-        | FaultKind::ClientKill
-        | FaultKind::ClientRestart
-        | FaultKind::SlowWork
+        FaultKind::ClientPause | FaultKind::ClientKill | FaultKind::ClientRestart => Held::Proved,
+        FaultKind::SlowWork
         | FaultKind::Message
-        | FaultKind::ResourceDelay => true,
+        | FaultKind::ResourceDelay
+        | FaultKind::QuorumThin => Held::Made,
         FaultKind::NodePause
         | FaultKind::Failover
         | FaultKind::LeaderChange
@@ -117,7 +126,6 @@ fn instant(kind: FaultKind) -> bool {
         | FaultKind::NodeRestart
         | FaultKind::Partition
         | FaultKind::Latency
-        | FaultKind::QuorumThin
         | FaultKind::NodeDropClients
         | FaultKind::NodeScriptFlush
         | FaultKind::NodeFlush
@@ -134,7 +142,7 @@ fn instant(kind: FaultKind) -> bool {
         | FaultKind::Swizzle
         | FaultKind::NodeClock
         | FaultKind::ClientClock
-        | FaultKind::NodePowerLoss => false,
+        | FaultKind::NodePowerLoss => Held::No,
     }
 }
 
@@ -212,7 +220,11 @@ impl Planned {
         };
         // A message waits for every fault but a server's restart, which would be a pause of its own.
         let on_message = matches!(&plan.when, When::On(trigger) if trigger.message.is_some());
-        if !(instant(plan.kind) || (on_message && plan.kind != FaultKind::NodeRestart)) {
+        let held = match held(plan.kind) {
+            Held::No if on_message && plan.kind != FaultKind::NodeRestart => Held::Made,
+            held => held,
+        };
+        if held == Held::No {
             drop(gate.take());
         }
         if let Err(why) = fault.prepare(&world).await {
@@ -241,8 +253,12 @@ impl Planned {
                 ),
             )
         });
+        if held == Held::Made {
+            drop(gate.take());
+        }
+        let bit = fault.bit(&world).await;
         drop(gate);
-        match fault.bit(&world).await {
+        match bit {
             Ok(proof) => {
                 self.step(phase::BIT, Some(&*fault), Some(&proof));
                 world.board.bit(&plan.id);

@@ -293,9 +293,18 @@ impl One<'_> {
         let edge = target == Target::QuorumEdge
             || matches!(&target, Target::Link(_, node) if node == "quorum-edge");
         if single && (row.quorum_only || edge) {
-            let message = format!("`{text}` for `{}` on one node", row.name);
-            let help = "a quorum needs cluster = { topology = \"independent\", nodes = 5 }";
-            texts.problem(&at, message, "there is no quorum here", help.to_owned());
+            let message = format!(
+                "`{text}` for `{}` on topology `{}`",
+                row.name,
+                topology.name()
+            );
+            let help = "a quorum of clients' votes needs cluster = { topology = \"independent\", nodes = 5 }";
+            texts.problem(
+                &at,
+                message,
+                "clients count no votes there",
+                help.to_owned(),
+            );
             return None;
         }
         Some(target)

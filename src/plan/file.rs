@@ -382,7 +382,7 @@ fn one(
     cluster.shim = faults.iter().any(|f| shims_servers(f.kind));
     let tap = top.bool(texts, "tap").unwrap_or(false);
     if tap {
-        replicated::tap(texts, &top.at("tap"), cluster.topology);
+        replicated::tap(texts, &top.at("tap"), "tap", cluster.topology);
     }
     Some(Plan {
         name,

@@ -4,6 +4,7 @@
 //! does what is said here. `moment` and `fault` call it.
 use super::fault::One;
 use super::read::{Names, Section};
+use super::replicated;
 use super::tree::Texts;
 use super::{FaultKind, FaultPlan, Trigger, When};
 use serde::{Deserialize, Serialize};
@@ -118,6 +119,8 @@ impl One<'_> {
         let edge = s
             .one_of(texts, "edge", &Names::of("edge", EDGES))
             .or(s.entry("edge").is_none().then_some(0));
+        let topology = self.world.cluster.topology;
+        replicated::tap(texts, &s.at("message"), "message", topology);
         for key in ["op", "result"] {
             if let Some(entry) = s.entry(key) {
                 let message = format!("`message` and `{key}` together");

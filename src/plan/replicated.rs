@@ -274,14 +274,16 @@ pub fn members(texts: &mut Texts, s: &Section<'_>, plan: &FaultPlan, topology: T
     }
 }
 
-/// Taps read RESP.
-pub fn tap(texts: &mut Texts, at: &At, topology: Topology) {
+/// Taps read RESP: no `tap`, and nothing that waits for a message, which would bring one.
+pub fn tap(texts: &mut Texts, at: &At, key: &str, topology: Topology) {
     let Some(system) = system(topology) else {
         return;
     };
-    let help = "leave `tap` out; triggers on operations work".to_owned();
+    let help = format!(
+        "leave `{key}` out; triggers on operations work: {{ op = \"acquire\", result = \"ok\" }}"
+    );
     let name = system.name;
     let label = format!("messages are read in RESP, which {name} does not speak");
-    let message = format!("`tap` on topology `{}`", topology.name());
+    let message = format!("`{key}` on topology `{}`", topology.name());
     texts.problem(at, message, label, help);
 }

@@ -279,6 +279,7 @@ impl Stage {
         if !lost {
             self.proxy_lost("at the end of the run").await;
         }
+        self.servers_lost().await;
         self.phase("final");
         progress.phase("final reads", None);
         self.world.observer.sample().await;
@@ -297,6 +298,19 @@ impl Stage {
         event.error = Some("silent".into());
         world.recorder.emit(event);
         true
+    }
+
+    /// Looks at every server once all faults are healed; one that does not run goes on record, for no fault of the run
+    /// took it. Where members stand in for each other nothing else need tell that one is gone.
+    async fn servers_lost(&self) {
+        let world = &self.world;
+        for what in world.cluster.not_running().await {
+            let mut event = driver_event(world.clock.now(), "server", |value| {
+                value.proof = Some(what.as_str().into());
+            });
+            event.error = Some("lost".into());
+            world.recorder.emit(event);
+        }
     }
 
     /// The loops of the clients that no step names, or of those that one does.

@@ -3,6 +3,7 @@
 //! Owns set-up and tear-down of what runs share (servers, Toxiproxy, the reaper). Must not know what a run does.
 //! `--repeat` makes many runs in one session, each with its own keys, clients and seed.
 use crate::cluster::{Backend, Cluster, ClusterError, Spec};
+use crate::fault;
 use crate::own::Own;
 use crate::plan::kinds::info;
 use crate::plan::{FaultKind, Plan};
@@ -32,6 +33,14 @@ impl Session {
             .filter(|kind| !info(*kind).plain)
             .collect();
         format!("{:?} {needs:?}", plan.cluster)
+    }
+
+    /// Whether all that the plan asks for can be had on this backend, known before a server is started.
+    ///
+    /// # Errors
+    /// [`ClusterError::Impossible`].
+    pub fn possible(plan: &Plan, backend: Backend) -> Result<(), ClusterError> {
+        fault::possible_on(plan, backend)
     }
 
     /// The reaper of a session that is to be: whoever gives up a start half way still has it, to remove what was started.

@@ -427,7 +427,7 @@ impl Conn {
                 let _ = gate.await;
             }
             match hit.action {
-                Action::Pass => self.done(&hit, number, command, "let pass"),
+                Action::Pass => self.done(&hit, number, command, super::LET_PASS),
                 Action::Outlive => self.done(&hit, number, command, "let pass, its client cut off"),
                 Action::Delay(by) => {
                     tokio::time::sleep(by).await;

@@ -33,6 +33,9 @@ pub use command::Command;
 pub use rules::{Action, After, Edge, Hits, Message, Pattern, Rule, Rules};
 pub use wire::state;
 
+/// How it went with a message to which nothing was done.
+pub const LET_PASS: &str = "let pass";
+
 use crate::record::{Clock, Sink};
 use conn::Conn;
 use std::cell::{Cell, RefCell};

@@ -40,6 +40,11 @@ impl Collector {
                 let ended = &mut self.facts.ended_by_themselves;
                 ended.push(format!("Toxiproxy {what}"));
             }
+            "server" if event.error.is_some() => {
+                let what = event.value.proof.as_deref().unwrap_or("is not said");
+                let ended = &mut self.facts.ended_by_themselves;
+                ended.push(format!("a server did not run at the end ({what})"));
+            }
             "adapter" if event.error.is_some() => {
                 let client = event.client.as_deref().unwrap_or("?");
                 let what = event.value.proof.as_deref().unwrap_or("is lost");
