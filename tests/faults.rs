@@ -67,8 +67,8 @@ const SAMPLES: &[(&str, &str)] = &[
     ("client-kill", "target = 'client:c4'"),
 ];
 
-/// Kinds that need more than a moment here: `packet-loss` is below, crippled too. `failover` needs Sentinels
-/// (tests/sentinel.rs) and `message` a message (workloads/message-lost-reply.toml): neither is crippled in a test yet.
+/// Kinds that need more than a moment here: `packet-loss` and `message` are below, crippled too. `failover` needs Sentinels:
+/// tests/sentinel.rs, crippled too.
 /// `leader-change` needs etcd and `session-expiry` ZooKeeper: tests/etcd.rs and tests/zookeeper.rs, crippled too.
 const ELSEWHERE: &[&str] = &[
     "packet-loss",
@@ -152,6 +152,45 @@ fn folder(ran: &Ran) -> Option<std::path::PathBuf> {
     let folders = std::fs::read_dir(&runs).into_iter().flatten().flatten();
     let mut paths = folders.map(|f| f.path());
     paths.find(|p| p.join("history.jsonl").is_file() && !p.is_symlink())
+}
+
+/// One rule on the third command that takes the lock.
+fn message(action: &str) -> String {
+    format!(
+        "cluster = {{ topology = 'single' }}\n\
+         lock = {{ name = 'set-nx-lua', ttl = '1s', timeout = '500ms' }}\n\
+         load = {{ clients = 2, work = {{ fixed = '30ms' }}, for = '1s', tail = '0ms' }}\n\
+         [[fault]]\nkind = 'message'\ntarget = 'clients'\n{action}\n"
+    )
+}
+
+#[test]
+fn a_message_that_was_let_pass_is_no_proof() {
+    let _alone = alone();
+    let request = "on = { message = 'SET', nth = 3 }";
+    let reply = "on = { message = 'SET', edge = 'reply', nth = 3 }";
+    for action in [
+        format!("{request}\naction = 'hold'\nfor = '200ms'"),
+        format!("{request}\naction = 'drop'\nconnection = 'close'"),
+        format!("{request}\naction = 'delay'\nlatency = '100ms'"),
+        format!("{reply}\naction = 'swallow'\nconnection = 'close'"),
+        format!("{reply}\naction = 'error'\nerror = 'BUSY'"),
+    ] {
+        let bit = |cripple| {
+            let (ran, phases) = run(&message(&action), "local", cripple);
+            let steps = phases.get(&0).cloned().unwrap_or_default();
+            let bit = steps.iter().any(|(phase, _)| phase == "bit");
+            (
+                ran.code,
+                bit,
+                format!("{action}: {steps:?}\n{}", ran.stderr),
+            )
+        };
+        let (_, whole, told) = bit(None);
+        assert!(whole, "{told}");
+        let (code, crippled, told) = bit(Some("message"));
+        assert_eq!((code, crippled), (2, false), "{told}");
+    }
 }
 
 #[test]

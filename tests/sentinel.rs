@@ -2,7 +2,7 @@
 mod harness;
 
 use fencepost_checker::{Blame, Outcome, Verdict};
-use harness::{Ran, as_stated, backend, docker_answers, skipped};
+use harness::{Ran, as_stated, backend, docker_answers, ran, skipped};
 
 /// Runs a workload of the matrix, as it states.
 fn judged(name: &str, backend: &str) -> Verdict {
@@ -65,4 +65,17 @@ fn a_planned_failover_leaves_two_primaries_that_grant() {
 fn a_set_that_arrives_after_its_own_del_holds_the_lock_for_nobody() {
     let name = "late-set";
     judged(name, backend(name));
+}
+
+const PLANNED: &str = "cluster = { topology = 'sentinel' }\n\
+    lock = { name = 'set-nx-lua', ttl = '1s' }\n\
+    load = { clients = 2, work = { fixed = '60ms' }, for = '2s', tail = '1s' }\n\
+    [[fault]]\nkind = 'failover'\ntarget = 'primary'\nat = '500ms'\nfor = '1s'\n";
+
+#[test]
+fn a_failover_that_nobody_ordered_is_proved_to_be_none() {
+    let (code, said) = ran(PLANNED, "local", Some("failover"));
+    assert_eq!(code, Some(2), "{said}");
+    let lacks = "fault 0 (failover) is not proved to have taken effect";
+    assert!(said.contains(lacks), "{said}");
 }

@@ -4,8 +4,8 @@ mod harness;
 mod members;
 
 use fencepost_checker::Outcome::{Valid, Violated};
-use harness::{docker_answers, skipped};
-use members::{cell, judged, ran};
+use harness::{docker_answers, ran, skipped};
+use members::{cell, judged};
 
 #[test]
 fn a_holder_that_stands_still_past_its_session_overruns_and_its_czxid_gives_it_away() {

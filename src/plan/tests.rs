@@ -193,8 +193,8 @@ mistakes! {
         on_etcd("kind = \"node-pause\"\ntarget = \"quorum-edge\"\nat = \"1s\"\nfor = \"1s\""),
         on_etcd("kind = \"node-restart\"\ntarget = \"node:1\"\ndata = \"drop\"\nat = \"1s\""),
         fault("kind = \"leader-change\"\ntarget = \"leader\"\nat = \"1s\""),
-        on_etcd("kind = \"client-pause\"\ntarget = \"c1\"\non = { message = \"SET\" }\nfor = \"1s\""),
-        on_etcd("kind = \"client-pause\"\ntarget = \"c1\"\nat = \"1s\"\nuntil = { message = \"SET\", edge = \"reply\" }"),
+        on_etcd("kind = \"client-pause\"\ntarget = \"client:c1\"\non = { message = \"SET\" }\nfor = \"1s\""),
+        on_etcd("kind = \"client-pause\"\ntarget = \"client:c1\"\nat = \"1s\"\nuntil = { message = \"SET\", edge = \"reply\" }"),
         "lock.name = \"etcd\"\ncluster.topology = \"etcd\"\n[[step]]\nuntil = { message = \"SET\" }",
     ];
     zookeeper: [

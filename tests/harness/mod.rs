@@ -263,3 +263,28 @@ pub fn as_stated_with(workload: &str, backend: &str, more: &[&str]) -> Ran {
     assert_eq!(ran.code, 0, "{workload}\n{}\n{}", ran.stdout, ran.stderr);
     ran
 }
+
+/// Runs this text as a workload, alone: exit code, and both outputs with single spaces. `cripple`: a kind of fault whose
+/// injecting call is left out.
+pub fn ran(text: &str, backend: &str, cripple: Option<&str>) -> (Option<i32>, String) {
+    let _alone = alone();
+    let folder = tempfile::tempdir().expect("temp folder");
+    let file = folder.path().join("own.toml");
+    std::fs::write(&file, text).expect("written");
+    let mut command = fencepost();
+    command.arg("run").arg(&file);
+    command.args(["--seed", "3", "--backend", backend, "--results"]);
+    command.arg(folder.path().join("results"));
+    if let Some(kinds) = cripple {
+        command.env("FENCEPOST_CRIPPLE", kinds);
+    }
+    let std::process::Output {
+        status,
+        stdout,
+        stderr,
+    } = command.output().expect("fencepost runs");
+    let said = [stdout, stderr].map(|s| String::from_utf8_lossy(&s).into_owned());
+    let said = said.join("\n");
+    let said: Vec<&str> = said.split_whitespace().collect();
+    (status.code(), said.join(" "))
+}
