@@ -47,7 +47,8 @@ fuzz: ## the checker's readers against libFuzzer, ten minutes each format
 	@scripts/fuzz.sh
 
 threshold: build ## how far a server's clock must step for Redlock to break, against the formula (2 minutes)
-	FENCEPOST_THRESHOLD=1 $(CARGO) test --locked --test clock_threshold -- --nocapture
+	@mkdir -p results
+	FENCEPOST_THRESHOLD=$(CURDIR)/results/threshold.md $(CARGO) test --locked --test clock_threshold -- --nocapture
 
 soak: build ## each promised outcome twenty times, on containers, without retries
 	@scripts/soak.sh
@@ -59,9 +60,10 @@ comparison: build ## each file of workloads/compare/, EPISODES=20 times each sys
 	@for file in $(COMPARED); do \
 	  $(FENCEPOST) compare $$file --episodes $(EPISODES) --seed 1 --aa --exposure $(EXPOSURE) --results results/compare; done
 
-results: build ## docs/results.md, from what `make comparison` and `make matrix` left behind
+results: build ## docs/results.md, from what `make comparison`, `make matrix` and `make threshold` left behind
 	@mkdir -p docs
-	@{ cat docs/results.head.md; $(FENCEPOST) merge results/compare results/matrix --markdown --unknown warn; } > docs/results.md.new
+	@{ cat docs/results.head.md; $(FENCEPOST) merge results/compare results/matrix --markdown --unknown warn; \
+	   echo; cat results/threshold.md; } > docs/results.md.new
 	@mv docs/results.md.new docs/results.md
 
 libraries: build ## docs/libraries.md: the scorecard of every library that `adapters/setup` could install (about 90 s each)

@@ -2,7 +2,8 @@
 //!
 //! The lock-theory: with a thin quorum a step forward by δ breaks the promise iff δ > (grant − inv) + d·L + 2 ms; to be
 //! seen, the other client's answer must also come before the lease's end, so its tries are a few ms apart here.
-//! `make threshold` steps through all of them and prints the table; a plain run looks on both sides of the line.
+//! `make threshold` steps through all of them, prints the table and writes it into the file that `FENCEPOST_THRESHOLD`
+//! names, for docs/results.md; a plain run looks on both sides of the line.
 mod harness;
 
 use fencepost_checker::Outcome;
@@ -62,6 +63,31 @@ impl Step {
     }
 }
 
+/// The section of docs/results.md.
+fn markdown(table: &[Step]) -> String {
+    let mut text = "## Redlock's clock threshold\n\n\
+        One server of a thin quorum steps forward by δ (`make threshold`). The promise breaks iff δ is above the line \
+        (grant − inv) + d·L + 2 ms, which is each run's own.\n\n\
+        | step δ | line | δ − line | found |\n|---:|---:|---:|---|\n"
+        .to_owned();
+    for step in table {
+        let found = if step.broke {
+            "two holders"
+        } else {
+            "one holder"
+        };
+        let above = step.wide_ms - step.line_ms;
+        let (wide, line) = (step.wide_ms, step.line_ms);
+        let row = [
+            format!("{wide:.0} ms"),
+            format!("{line:.1} ms"),
+            format!("{above:+.1} ms"),
+        ];
+        text += &["| ", &row.join(" | "), " | ", found, " |\n"].concat();
+    }
+    text
+}
+
 fn step(wide_ms: u32) -> Step {
     let results = tempfile::tempdir().expect("temp folder");
     let file = results.path().join("threshold.toml");
@@ -111,8 +137,8 @@ fn grant_ms(folder: &Path) -> Option<f64> {
 #[test]
 fn redlock_breaks_where_the_formula_says() {
     let _alone = alone();
-    let all = std::env::var_os("FENCEPOST_THRESHOLD").is_some();
-    let steps: Vec<u32> = if all {
+    let page = std::env::var_os("FENCEPOST_THRESHOLD");
+    let steps: Vec<u32> = if page.is_some() {
         (10..=70).step_by(5).collect()
     } else {
         vec![15, 55]
@@ -122,6 +148,9 @@ fn redlock_breaks_where_the_formula_says() {
         let seen = step(ms);
         remark(&seen.words());
         table.push(seen);
+    }
+    if let Some(page) = page {
+        std::fs::write(page, markdown(&table)).expect("written");
     }
     let words: Vec<String> = table.iter().map(Step::words).collect();
     assert!(table.iter().all(Step::holds), "{}", words.join("\n"));

@@ -143,8 +143,7 @@ fn class(
             let found = of_class.iter().filter(|c| c.outcome == Outcome::Violated);
             let (in_stalls, proper): (Vec<_>, Vec<_>) = found.partition(|c| excused(c));
             if lacks_coverage && proper.is_empty() {
-                r.unknown
-                    .extend(in_stalls.into_iter().map(|c| stood_still(c)));
+                r.unknown.extend(in_stalls.into_iter().map(stood_still));
             } else {
                 r.met = true;
             }

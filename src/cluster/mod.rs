@@ -41,7 +41,7 @@ mod zookeeper;
 
 pub use error::ClusterError;
 pub use local::{SHARED_ADDRESS, SHARED_NETWORK};
-pub use sentinel::SERVICE;
+pub use sentinel::{SERVICE, master};
 pub use tools::toxiproxy as find_toxiproxy;
 pub use toxic::{ProxyState, Toxic, ToxicKind, ToxiproxyError};
 pub use toxiproxy::Toxiproxy;

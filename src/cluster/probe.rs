@@ -1,6 +1,7 @@
 //! Commands that prove readiness: PING and INFO over a connection of their own.
 //!
 //! Owns a few lines of RESP. Must not know backends. The cluster asks it before it calls anything ready.
+use redis::Value;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -118,6 +119,19 @@ pub async fn text(
     ask(address, &format!("{command}\r\n"), deadline, whole).await
 }
 
+/// The strings of such an answer that is an array; what is none is empty.
+pub fn texts(answer: &str) -> Vec<String> {
+    let Ok(Value::Array(items)) = redis::parse_redis_value(answer.as_bytes()) else {
+        return Vec::new();
+    };
+    let text = |item: &Value| match item {
+        Value::BulkString(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        Value::SimpleString(text) => text.clone(),
+        _ => String::new(),
+    };
+    items.iter().map(text).collect()
+}
+
 async fn ask(
     address: SocketAddr,
     command: &str,
@@ -141,5 +155,16 @@ async fn ask(
     match tokio::time::timeout(deadline, call).await {
         Ok(answer) => answer.map_err(|e| e.to_string()),
         Err(_) => Err(format!("no answer within {deadline:?}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::texts;
+
+    #[test]
+    fn arrays_are_read_as_their_strings() {
+        assert_eq!(texts("*2\r\n$6\r\nmaster\r\n:5\r\n"), ["master", ""]);
+        assert!(texts("-ERR no\r\n").is_empty());
     }
 }

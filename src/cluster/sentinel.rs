@@ -6,6 +6,7 @@ use super::layout::Layout;
 use super::probe;
 use crate::plan::ClusterPlan;
 use futures_util::future::{join_all, try_join_all};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -93,21 +94,32 @@ pub(super) async fn sentinels_agree(
     try_join_all(each).await.map(drop)
 }
 
-/// Whether these Sentinels have failed over, or do not say that they have not: each keeps count in `config-epoch`.
-pub(super) async fn failed_over(sentinels: &[SocketAddr]) -> bool {
-    let question = format!("SENTINEL MASTER {SERVICE}");
-    let each = sentinels.iter();
-    let each = each.map(|at| probe::text(*at, &question, ANSWER));
-    let answers = join_all(each).await;
-    !answers
-        .iter()
-        .all(|a| a.as_deref().is_ok_and(is_first_epoch))
+/// What a Sentinel says of the primary: the fields of `SENTINEL MASTER`.
+///
+/// # Errors
+/// It does not answer.
+pub async fn master(
+    at: SocketAddr,
+    deadline: Duration,
+) -> Result<BTreeMap<String, String>, String> {
+    let answer = probe::text(at, &format!("SENTINEL MASTER {SERVICE}"), deadline).await?;
+    Ok(fields(&answer))
 }
 
-fn is_first_epoch(answer: &str) -> bool {
-    // A name, the length of its value, the value.
-    let mut lines = answer.lines().skip_while(|line| *line != "config-epoch");
-    lines.nth(2) == Some("0")
+fn fields(answer: &str) -> BTreeMap<String, String> {
+    let mut words = probe::texts(answer).into_iter();
+    std::iter::from_fn(|| Some((words.next()?, words.next()?))).collect()
+}
+
+/// Whether these Sentinels have failed over, or do not say that they have not: each keeps count in `config-epoch`.
+pub(super) async fn failed_over(sentinels: &[SocketAddr]) -> bool {
+    let answers = join_all(sentinels.iter().map(|at| master(*at, ANSWER))).await;
+    let first = |a: &Result<_, _>| a.as_ref().is_ok_and(is_first_epoch);
+    !answers.iter().all(first)
+}
+
+fn is_first_epoch(fields: &BTreeMap<String, String>) -> bool {
+    fields.get("config-epoch").is_some_and(|epoch| epoch == "0")
 }
 
 async fn until(at: SocketAddr, section: &str, done: impl Fn(&str) -> bool) -> Result<(), String> {
@@ -142,9 +154,10 @@ mod tests {
                 "*4\r\n$4\r\nname\r\n$9\r\nfencepost\r\n$12\r\nconfig-epoch\r\n$1\r\n{epoch}\r\n"
             )
         };
-        assert!(is_first_epoch(&answer(0)));
-        assert!(!is_first_epoch(&answer(3)));
-        assert!(!is_first_epoch("-ERR No such master with that name\r\n"));
+        assert!(is_first_epoch(&fields(&answer(0))));
+        assert!(!is_first_epoch(&fields(&answer(3))));
+        let none = fields("-ERR No such master with that name\r\n");
+        assert!(!is_first_epoch(&none));
     }
 
     #[test]

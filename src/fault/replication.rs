@@ -3,9 +3,9 @@
 //! Owns the questions and the one command (`REPLICAOF`) that ends a time of two primaries, or of a replica's replica. Must not know which fault
 //! came before. Faults of nodes and of links between servers end here where there are Sentinels.
 use super::{Proof, World};
-use crate::cluster::{Phase, SERVICE, probe};
+use crate::cluster::{self, Phase, probe};
 use futures_util::future::join_all;
-use redis::Value;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// Bound on one question to a server.
@@ -58,8 +58,7 @@ pub(super) fn sentinels(world: &World) -> std::ops::Range<usize> {
 /// `master` or `slave`, as the node itself says.
 pub(super) async fn role(world: &World, node: usize) -> Result<String, String> {
     let answer = probe::text(world.cluster.direct(node), "ROLE", ANSWER).await?;
-    let words = texts(&answer);
-    words
+    probe::texts(&answer)
         .into_iter()
         .next()
         .ok_or_else(|| format!("{} does not tell its role", world.cluster.node_name(node)))
@@ -182,40 +181,18 @@ async fn follow(world: &World, node: usize, primary: usize) {
 }
 
 async fn words(world: &World) -> Vec<Word> {
-    let question = format!("SENTINEL MASTER {SERVICE}");
-    let all = sentinels(world).map(|s| {
-        let at = world.cluster.direct(s);
-        let question = &question;
-        async move { probe::text(at, question, ANSWER).await.ok() }
-    });
+    let all = sentinels(world).map(|s| cluster::master(world.cluster.direct(s), ANSWER));
     let answers = join_all(all).await;
-    let word = |answer: String| {
-        let words = texts(&answer);
-        let field = |name: &str| {
-            let at = words.iter().step_by(2).position(|w| w == name)?;
-            words.get(at * 2 + 1).cloned()
-        };
-        let address = format!("{}:{}", field("ip")?, field("port")?);
+    let word = |fields: BTreeMap<String, String>| {
+        let address = format!("{}:{}", fields.get("ip")?, fields.get("port")?);
         let mut nodes = 0..world.cluster.node_count();
         Some(Word {
             primary: nodes.find(|n| world.cluster.announced(*n).as_ref() == Some(&address)),
-            flags: field("flags")?,
+            flags: fields.get("flags")?.clone(),
         })
     };
-    answers.into_iter().flatten().filter_map(word).collect()
-}
-
-/// The strings of an answer that is an array.
-fn texts(answer: &str) -> Vec<String> {
-    let Ok(Value::Array(items)) = redis::parse_redis_value(answer.as_bytes()) else {
-        return Vec::new();
-    };
-    let text = |item: &Value| match item {
-        Value::BulkString(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-        Value::SimpleString(text) => text.clone(),
-        _ => String::new(),
-    };
-    items.iter().map(text).collect()
+    let heard = answers.into_iter().flatten();
+    heard.filter_map(word).collect()
 }
 
 #[cfg(test)]
@@ -244,11 +221,5 @@ mod tests {
             "role:slave\r\nmaster_host:toxi\r\nmaster_port:7003\r\nmaster_link_status:up\r\n";
         assert_eq!(followed(info).as_deref(), Some("toxi:7003"));
         assert_eq!(followed("role:master\r\n"), None);
-    }
-
-    #[test]
-    fn arrays_are_read_as_their_strings() {
-        assert_eq!(texts("*2\r\n$6\r\nmaster\r\n:5\r\n"), ["master", ""]);
-        assert!(texts("-ERR no\r\n").is_empty());
     }
 }
