@@ -1,9 +1,10 @@
 //! `fencepost list`: locks, faults, topologies, checks, workloads.
 //!
 //! Owns how they are laid out. What is said of each thing comes from the room that owns it.
-use super::suite::no_workloads;
 use super::{Exit, say};
-use crate::campaign::folder::{self, FolderError};
+use crate::campaign::folder;
+use crate::report::sanitise;
+use crate::report::tables::plural;
 use crate::{lock, plan};
 use comfy_table::{ContentArrangement, Table, presets};
 use fencepost_checker::Expect;
@@ -44,8 +45,16 @@ pub fn main(args: &Args) -> Exit {
             Ok((rows, read)) => {
                 exit = read;
                 table(&["workload", "lock", "expects", "about"], rows);
+                folders(&args.dir);
             }
-            Err(error) => return no_workloads(&error),
+            Err(error) => {
+                say::word(&format!(
+                    "error: cannot read {}: {error}",
+                    args.dir.display()
+                ));
+                say::word("hint: name the folder with --dir");
+                return Exit::Usage;
+            }
         },
     }
     exit
@@ -156,12 +165,16 @@ fn checks() -> Vec<Vec<String>> {
         .collect()
 }
 
-/// A row a file and variant, with those of all folders in `dir`; a file that cannot be read is told, and the rest is
-/// listed all the same.
-fn workloads(dir: &Path) -> Result<(Vec<Vec<String>>, Exit), FolderError> {
+/// A row a file and variant; a file that cannot be read is told, and the rest is listed all the same.
+fn workloads(dir: &Path) -> std::io::Result<(Vec<Vec<String>>, Exit)> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(dir)?
+        .filter_map(|e| e.ok().map(|e| e.path()))
+        .collect();
+    files.retain(|f| f.extension().is_some_and(|e| e == "toml"));
+    files.sort();
     let mut rows = Vec::new();
     let mut exit = Exit::Ok;
-    for file in folder::files(&[dir.to_owned()])? {
+    for file in files {
         match plan::load(&file, &plan::Overrides::default()) {
             Ok(plans) => rows.extend(plans.iter().map(workload)),
             Err(error) => {
@@ -171,6 +184,23 @@ fn workloads(dir: &Path) -> Result<(Vec<Vec<String>>, Exit), FolderError> {
         }
     }
     Ok((rows, exit))
+}
+
+/// What else is below, a line a folder.
+fn folders(dir: &Path) {
+    let below = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut below: Vec<PathBuf> = below.map(|e| e.path()).filter(|p| p.is_dir()).collect();
+    below.sort();
+    for folder in below {
+        if let Ok(files) = folder::files(std::slice::from_ref(&folder)) {
+            let shown = folder.display().to_string();
+            say::data(&format!(
+                "{} more: fencepost list workloads --dir {}",
+                plural(files.len() as u64, "file"),
+                sanitise::visible(&shown)
+            ));
+        }
+    }
 }
 
 fn workload(plan: &plan::Plan) -> Vec<String> {
