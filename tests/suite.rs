@@ -88,8 +88,7 @@ fn a_folder_is_run_on_one_set_of_servers_and_told_together() {
         "{first}"
     );
     assert!(
-        said.stderr
-            .contains("[3/3, about 0 s left] lost, seed 7: not run: "),
+        said.stderr.contains("[3/3] lost, seed 7: not run: "),
         "{}",
         said.stderr
     );

@@ -264,7 +264,8 @@ struct Suites<'a> {
     suite: Suite,
     summaries: Vec<Summary>,
     exit: Exit,
-    left: Duration,
+    /// Not made yet.
+    left: Vec<Job>,
     args: &'a Args,
     progress: &'a Progress,
 }
@@ -282,16 +283,19 @@ impl<'a> Suites<'a> {
             },
             summaries: Vec::new(),
             exit: Exit::Ok,
-            left: campaign::expected_duration(jobs),
+            left: jobs.to_vec(),
             args,
             progress,
         }
     }
 
     fn take(&mut self, job: &Job, made: Result<Summary, Rc<Stop<Exit>>>) -> Flow {
-        self.left = self
-            .left
-            .saturating_sub(campaign::expected_duration(std::slice::from_ref(job)));
+        let this = |j: &Job| {
+            j.plan.seed == job.plan.seed && j.file == job.file && j.plan.variant == job.plan.variant
+        };
+        if let Some(at) = self.left.iter().position(this) {
+            self.left.remove(at);
+        }
         let (line, exit) = match made {
             Ok(summary) => {
                 let line = report::tables::one_line(&summary);
@@ -318,10 +322,13 @@ impl<'a> Suites<'a> {
         };
         self.exit = self.exit.worst(exit);
         let done = self.suite.runs.len() + self.suite.not_run.len();
-        let left = if done as u64 == self.suite.planned {
+        let left = if self.left.is_empty() {
             String::new()
         } else {
-            format!(", about {} left", minutes(self.left))
+            format!(
+                ", about {} left",
+                minutes(campaign::expected_duration(&self.left))
+            )
         };
         self.progress
             .line(&format!("[{done}/{}{left}] {line}", self.suite.planned));
