@@ -311,7 +311,10 @@ fn marks_of(low: i32, high: i32) -> Vec<(f64, String, Anchor)> {
             d if d == low => Anchor::Start,
             _ => Anchor::Middle,
         };
-        marks.push((ms, format!("{} ms", plain(ms)), anchor));
+        // The unit stands at both ends, where there is room for it.
+        let inside = low < decade && decade < high;
+        let unit = if inside { "" } else { " ms" };
+        marks.push((ms, format!("{}{unit}", plain(ms)), anchor));
         if high - low <= 2 && decade < high {
             marks.extend([2.0, 5.0].map(|m| (m * ms, plain(m * ms), Anchor::Middle)));
         }

@@ -152,7 +152,8 @@ impl Picture {
     pub fn scrolled(&self, left: f64, axis: f64) -> String {
         let Self { svg, class, .. } = self;
         let (w, h, label) = (self.w, self.h, &self.label);
-        let rows = h - axis;
+        // Down to the axis, with the line of it and the lower half of a value beside it.
+        let rows = h - axis + 4.5;
         format!(
             r#"<div class="wide"><svg class="{class}" viewBox="0 0 {w:.0} {h:.0}" role="img" aria-label="{label}">{}</svg><svg class="names" viewBox="0 0 {left:.0} {h:.0}" aria-hidden="true"><path class="paper" d="M0 0H{:.1}V{rows:.1}H44V{h:.0}H0Z"/>{}</svg></div>"#,
             svg.body,
