@@ -35,7 +35,7 @@ pub struct Args {
     files: Vec<PathBuf>,
     #[command(flatten)]
     place: Where,
-    /// Seed of the first episode; drawn and printed if not given. The last one must fit into 64 bits.
+    /// Seed of the first episode; drawn and printed if not given.
     #[arg(long, env = "FENCEPOST_SEED")]
     seed: Option<u64>,
     /// Episodes of each system, with seeds `seed`, `seed`+1, …

@@ -321,9 +321,10 @@ mod read {
 
     #[test]
     fn a_file_says_what_its_grants_are_or_that_it_does_not() {
+        let notes = |c: &Comparison| tables::notes(c).join("\n");
         let (old, new) = (of(1).expect("it is read"), of(VERSION).expect("it is read"));
-        assert!(markdown(&old).contains("compare.json of version 1: where an early fencepost"));
-        assert!(!markdown(&new).contains("compare.json of version"));
+        assert!(notes(&old).contains("compare.json of version 1: where an early fencepost"));
+        assert!(!notes(&new).contains("compare.json of version"));
         for version in [0, VERSION + 1, u32::MAX] {
             let why = of(version).expect_err("it is refused").to_string();
             let want = format!("of version {version}; this fencepost reads 1 to 2");
@@ -368,7 +369,7 @@ mod read {
         };
         let notes = tables::notes(&c).join("\n");
         for said in [
-            "McNemar (`…, episodes`) is exact",
+            "McNemar (on episodes, found something or not) is exact",
             "the two episodes of a seed stay together",
             "where up to 15 seeds differ, else of 9999 that are drawn",
             "A/A, the same system once more, for what chance alone does: one (A/A).",

@@ -171,7 +171,7 @@ pub(super) fn notes(c: &Comparison) -> Vec<String> {
     if c.systems.len() > 1 {
         notes.push(format!(
             "Each p is of a two-sided test against {}, paired by seed; corrected: Holm, over all tests of the table. McNemar \
-             (`…, episodes`) is exact: of the seeds under which only one of the two systems had a finding, how many were \
+             (on episodes, found something or not) is exact: of the seeds under which only one of the two systems had a finding, how many were \
              the one's, were each as likely?",
             c.systems[0].label
         ));
