@@ -30,8 +30,7 @@ fn systems_meet_the_same_and_are_told_side_by_side() {
         "compare",
         &file,
         "--fencing",
-        "none,first-access",
-        "--aa",
+        "none,none,first-access",
         "--episodes",
         "3",
         "--seed",
@@ -60,6 +59,9 @@ fn systems_meet_the_same_and_are_told_side_by_side() {
         labels,
         ["fence none", "fence none (A/A)", "fence first-access"]
     );
+    let twins = systems.iter().map(|s| s["twin"] == true);
+    assert_eq!(twins.collect::<Vec<_>>(), [false, true, false]);
+    assert_eq!(all["fencepost"], 2);
     for s in systems {
         let episodes = s["episodes"].as_array().expect("episodes");
         let mut seeds: Vec<u64> = episodes
@@ -166,4 +168,26 @@ fn mistakes_are_told_before_anything_is_started() {
         "soon",
     ])
     .refused(64, &["soon"]);
+    let dir = tempfile::tempdir().expect("temp folder");
+    let of_last = |seed: &str, episodes: &str| {
+        say(&[
+            "compare",
+            "workloads/lua-plain.toml",
+            "--aa",
+            "--seed",
+            seed,
+            "--episodes",
+            episodes,
+            "--results",
+            &dir.path().display().to_string(),
+        ])
+    };
+    of_last("18446744073709551614", "3").refused(
+        64,
+        &[
+            "3 episodes from seed 18446744073709551614 on would need seeds past the largest",
+            "--seed 18446744073709551613 or less",
+        ],
+    );
+    of_last("18446744073709551616", "1").refused(64, &["18446744073709551616"]);
 }

@@ -213,7 +213,7 @@ fn systems(args: &Args) -> Result<Vec<System>, Exit> {
         && let Some(first) = systems.first()
     {
         let twin = System {
-            label: format!("{} (A/A)", first.label),
+            label: first.label.clone(),
             plan: first.plan.clone(),
         };
         systems.insert(1, twin);
@@ -229,15 +229,43 @@ fn systems(args: &Args) -> Result<Vec<System>, Exit> {
         }
         return Err(Exit::Usage);
     }
-    let mut labels: Vec<String> = Vec::new();
-    for s in &mut systems {
-        let again = labels.iter().filter(|l| **l == s.label).count();
-        labels.push(s.label.clone());
-        if again > 0 {
-            s.label = format!("{} ({})", s.label, again + 1);
-        }
-    }
+    name_apart(&mut systems);
     Ok(systems)
+}
+
+/// A label of its own for each system; one that is the same as one before it is A/A.
+fn name_apart(systems: &mut [System]) {
+    let mut labels: Vec<String> = Vec::new();
+    for n in 0..systems.len() {
+        if is_twin(systems, n) {
+            systems[n].label.push_str(" (A/A)");
+        }
+        let label = systems[n].label.clone();
+        let again = labels.iter().filter(|l| **l == label).count();
+        if again > 0 {
+            systems[n].label = format!("{label} ({})", again + 1);
+        }
+        labels.push(label);
+    }
+}
+
+/// Whether a system is one before it once more, by whatever name: an axis with one value twice, a file named twice.
+fn is_twin(systems: &[System], n: usize) -> bool {
+    // What it is called, and what is expected of it, make no other system; the seeds are the same for all.
+    let same = |a: &Plan, b: &Plan| {
+        let named = Plan {
+            name: b.name.clone(),
+            variant: b.variant.clone(),
+            about: b.about.clone(),
+            expect: b.expect.clone(),
+            seed: b.seed,
+            ..a.clone()
+        };
+        named == *b
+    };
+    systems[..n]
+        .iter()
+        .any(|before| same(&before.plan, &systems[n].plan))
 }
 
 /// A plan under the name of its combination, so that its results have a folder of their own. Where all are variants of
@@ -292,12 +320,22 @@ fn rule(args: &Args, systems: &[System]) -> (u64, String) {
 }
 
 async fn run(args: &Args, systems: &[System], exposure: Exposure, notes: &[String]) -> Exit {
+    let (episodes, rule) = rule(args, systems);
+    let seed = systems[0].plan.seed;
+    if seed.checked_add(episodes - 1).is_none() {
+        let last = u64::MAX - (episodes - 1);
+        say::word(&format!(
+            "error: {} from seed {seed} on would need seeds past the largest, {}",
+            plural(episodes, "episode"),
+            u64::MAX
+        ));
+        say::word(&format!("hint: --seed {last} or less, or fewer episodes"));
+        return Exit::Usage;
+    }
     let (mut signals, backend, why) = match start(&args.place.backend).await {
         Ok(started) => started,
         Err(exit) => return exit,
     };
-    let (episodes, rule) = rule(args, systems);
-    let seed = systems[0].plan.seed;
     let round: Duration = systems
         .iter()
         .map(|s| campaign::run_duration(&s.plan))
@@ -352,13 +390,13 @@ impl<'a> Compared<'a> {
     ) -> Self {
         let of = |(n, s): (usize, &System)| compare::System {
             label: s.label.clone(),
-            twin: args.aa && n == 1,
+            twin: is_twin(systems, n),
             ..compare::System::default()
         };
         let names: Vec<&str> = systems.iter().map(|s| s.label.as_str()).collect();
         Self {
             comparison: Comparison {
-                fencepost: 1,
+                fencepost: compare::VERSION,
                 name: format!("{}: {}", systems[0].plan.name, names.join(", ")),
                 seed: systems[0].plan.seed,
                 planned,
@@ -455,6 +493,36 @@ fn notes(systems: &[System]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_same_once_more_is_called_so() {
+        let text = "lock = { name = \"set-nx-lua\", ttl = \"500ms\" }\n";
+        let plan = plan::parse("w.toml", "w", text, &Overrides::default());
+        let plan = plan.expect("a plan").remove(0);
+        let named = |label: &str, variant: &str, ttl: u64| {
+            let mut plan = plan.clone();
+            plan.variant = Some(variant.to_owned());
+            plan.lock.ttl = Duration::from_millis(ttl);
+            System {
+                label: label.to_owned(),
+                plan,
+            }
+        };
+        let mut systems = [
+            named("a", "a", 500),
+            named("b", "b", 400),
+            named("a", "a", 500),
+            named("b, too", "c", 400),
+            named("a", "a", 500),
+            named("b", "d", 300),
+        ];
+        name_apart(&mut systems);
+        let labels: Vec<&str> = systems.iter().map(|s| s.label.as_str()).collect();
+        let want = ["a", "b", "a (A/A)", "b, too (A/A)", "a (A/A) (2)", "b (2)"];
+        assert_eq!(labels, want);
+        let twins: Vec<bool> = (0..6).map(|n| is_twin(&systems, n)).collect();
+        assert_eq!(twins, [false, false, true, true, true, false]);
+    }
 
     #[test]
     fn axes_multiply() {

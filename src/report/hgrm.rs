@@ -69,7 +69,7 @@ fn text(about: &str, durations: &Durations) -> String {
         "#[Mean    = {:>12.3}, StdDeviation   = {:>12.3}]\n\
          #[Max     = {:>12.3}, Total count    = {:>12}]\n\
          #[Buckets = {:>12}, SubBuckets     = {:>12}]\n\
-         #[{about}; {} censored, each at what was waited]\n",
+         #[{about}; {} censored, each at what was waited; {} longer than one hour, each as one hour]\n",
         ms(h.mean()),
         ms(h.stdev()),
         ms(h.max() as f64),
@@ -77,6 +77,7 @@ fn text(about: &str, durations: &Durations) -> String {
         h.buckets(),
         2048,
         durations.censored(),
+        durations.cut(),
     );
     out
 }

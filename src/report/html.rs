@@ -20,7 +20,7 @@ mod timeline;
 mod track;
 
 use super::files::Rendered;
-use super::latency::{Durations, Measure};
+use super::latency::{Durations, Measure, cut_note};
 use super::sanitise::visible;
 use super::summary::{Judgement, Summary};
 use super::tables::{self, Table};
@@ -56,6 +56,7 @@ impl Renderer for Html {
 pub fn page(s: &Summary) -> Result<String, ReportError> {
     let track = track(s)?;
     let plan = std::fs::read_to_string(s.dir.join("plan.toml")).unwrap_or_default();
+    let (violations, counted) = violations(s);
     let page = Page {
         policy: policy(),
         style: STYLE,
@@ -87,7 +88,8 @@ pub fn page(s: &Summary) -> Result<String, ReportError> {
             "Latencies in ms by measure and fault window",
         ),
         latency_notes: tables::latency_notes(s),
-        violations: violations(s),
+        violations,
+        counted: Grid::of(&counted, "Violations by length"),
         all_checks: Grid::of(&tables::checks(s), "All checks"),
         operations: Grid::of(&tables::operations(s), "Operations by result"),
         faults: Grid::of(&tables::faults(s), "Faults and how each is known"),
@@ -128,6 +130,7 @@ struct Page {
     latency: Grid,
     latency_notes: Vec<String>,
     violations: Vec<Chart>,
+    counted: Grid,
     all_checks: Grid,
     operations: Grid,
     faults: Grid,
@@ -308,7 +311,8 @@ fn checks(s: &Summary, track: &Track) -> Vec<Check> {
             let findings = check.findings.iter().enumerate().map(|(n, finding)| {
                 let scene = &track.scenes[start + n];
                 let picture = sequence::draw(s, track, finding, scene)
-                    .filter(|svg| svg.len() <= room || n == 0);
+                    .filter(|drawn| drawn.len() <= room || n == 0)
+                    .map(|drawn| drawn.scrolled(sequence::LEFT, sequence::AXIS));
                 room = room.saturating_sub(picture.as_ref().map_or(0, String::len));
                 let steps = sequence::steps(finding, scene)
                     .into_iter()
@@ -415,13 +419,14 @@ fn over_time(s: &Summary, track: &Track) -> Vec<Chart> {
 fn histograms(s: &Summary) -> Vec<Chart> {
     let one = |m: Measure| {
         let n = s.over_all(m)?.count;
-        Chart::new(m.name(), format!("{n} calls"), charts::phases(s, m))
+        let note = format!("{n} calls; % of those before, during, after");
+        Chart::new(m.name(), note, charts::phases(s, m))
     };
     Measure::ALL.into_iter().filter_map(one).collect()
 }
 
-/// How long violations lasted, and how long after a fault they came.
-fn violations(s: &Summary) -> Vec<Chart> {
+/// How long violations lasted, and how long after a fault they came: as histograms, and as counts.
+fn violations(s: &Summary) -> (Vec<Chart>, Table) {
     let mut past = Durations::default();
     let mut since = Durations::default();
     let injected = || s.faults.iter().flat_map(|f| &f.injections);
@@ -439,32 +444,40 @@ fn violations(s: &Summary) -> Vec<Chart> {
             }
         }
     }
-    let one = |title: &str, note: &str, of: &Durations| {
-        let class = "p-found";
-        let n = of.histogram().len();
-        let svg = charts::histogram(&[charts::Series { class, of }], title);
-        Chart::new(title, format!("{note}, {n} kept"), svg)
-    };
-    [
-        one(
+    let head = ["violations", "from, ms", "to, ms", "how many"];
+    let mut counted = Table::new(&head, 1, 3);
+    let mut charts = Vec::new();
+    for (title, note, of) in [
+        (
             "Overlap of two holders",
             "each finding's length",
             &s.overlaps,
         ),
-        one(
+        (
             "Past the lease",
             "how long a holder in a finding went on",
             &past,
         ),
-        one(
+        (
             "From fault to finding",
             "from the last injection before it",
             &since,
         ),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    ] {
+        let class = "p-found";
+        let n = of.histogram().len();
+        let label = format!(
+            "{title}: how many of {n} by length in ms, logarithmic. The table below has the counts."
+        );
+        let svg = charts::histogram(&[charts::Series { class, of }], charts::Up::Count, &label);
+        let mut note = format!("{note}, {n} kept");
+        if let Some(cut) = cut_note(of.cut()) {
+            note = format!("{note}; {cut}");
+        }
+        charts.extend(Chart::new(title, note, svg));
+        counted.rows.extend(charts::counted(title, of));
+    }
+    (charts, counted)
 }
 
 /// The command that makes this run again. A path of somebody's machine is left out.

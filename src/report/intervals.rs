@@ -102,7 +102,8 @@ impl Intervals {
         builder
             .add_comment("[Histogram log format version 1.3]")
             .add_comment(&format!(
-                "fencepost: {}, ns; one interval a second, times since the start of the run",
+                "fencepost: {}, ns, what took longer than one hour as one hour; one interval a second, times since the \
+                 start of the run",
                 measure.name()
             ))
             .with_start_time(UNIX_EPOCH)

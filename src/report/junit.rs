@@ -242,3 +242,23 @@ fn description(s: &Summary, check: &CheckResult, judged: &Judged) -> String {
 fn text(text: &str) -> String {
     xml(&visible(text))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    #[test]
+    fn a_suite_tells_its_grants_and_those_judged_once_each() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut verdict = fixture::verdict(true);
+        verdict.counts.insert("grants".into(), 3);
+        fixture::folder(dir.path(), "", &fixture::plain_del().text(), &verdict);
+        let s = crate::report::summarise(dir.path()).expect("a summary");
+        let xml = several(std::slice::from_ref(&s)).expect("XML");
+        for name in ["grants", "grants judged"] {
+            let property = format!(r#"<property name="{name}""#);
+            assert_eq!(xml.matches(&property).count(), 1, "{name}: {xml}");
+        }
+    }
+}

@@ -15,7 +15,7 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Longest latency that is kept apart, in µs: one hour.
+/// Longest latency that is kept apart, in µs: one hour. What took longer is counted as so long, and as cut.
 const LONGEST_US: u64 = 3_600_000_000;
 
 /// What is measured.
@@ -28,19 +28,22 @@ pub enum Measure {
     AcquireWait,
     /// Service time of a try that was definitely refused.
     AcquireRefused,
-    /// Service time of a release.
+    /// Service time of a release that was answered ok, or that ended without a definite answer.
     Release,
-    /// Service time of an extension.
+    /// Service time of a release that was refused: the lock was not held any more.
+    ReleaseRefused,
+    /// Service time of an extension, refused or not.
     Extend,
 }
 
 impl Measure {
     /// All, in the order of reports.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Acquire,
         Self::AcquireWait,
         Self::AcquireRefused,
         Self::Release,
+        Self::ReleaseRefused,
         Self::Extend,
     ];
 
@@ -51,6 +54,7 @@ impl Measure {
             Self::AcquireWait => "acquire-wait",
             Self::AcquireRefused => "acquire-refused",
             Self::Release => "release",
+            Self::ReleaseRefused => "release-refused",
             Self::Extend => "extend",
         }
     }
@@ -88,6 +92,8 @@ pub struct Durations {
     all: Micros,
     censored: Micros,
     definite: Micros,
+    /// How many took longer than is kept apart.
+    cut: u64,
 }
 
 /// A histogram that grows with the range of its values, never with their number.
@@ -108,6 +114,7 @@ impl Durations {
     /// Record a duration in ns; `censored`: it took at least so long.
     pub fn record(&mut self, ns: u64, censored: bool) {
         let us = (ns / 1_000).min(LONGEST_US);
+        self.cut += u64::from(ns / 1_000 > LONGEST_US);
         let own = if censored {
             &mut self.censored
         } else {
@@ -124,6 +131,7 @@ impl Durations {
         Figures {
             count: self.all.0.len(),
             censored: self.censored.0.len(),
+            cut: self.cut,
             mean_ms: self.all.0.mean() / 1e3,
             p50: self.at(0.5),
             p90: self.at(0.9),
@@ -140,9 +148,11 @@ impl Durations {
         let us = self.all.0.value_at_quantile(q);
         let rank = q * self.all.0.len() as f64;
         let known = self.definite.0.len() as f64;
-        let at_least = !self.censored.0.is_empty()
+        let censored = !self.censored.0.is_empty()
             && (rank > known
                 || self.definite.0.value_at_quantile(rank / known) as f64 > us as f64 * 1.1);
+        // Of those that were cut it is known that they are the longest.
+        let at_least = censored || rank > (self.all.0.len() - self.cut) as f64;
         Figure {
             ms: us as f64 / 1e3,
             at_least,
@@ -159,8 +169,14 @@ impl Durations {
         self.censored.0.len()
     }
 
+    /// How many took longer than the hour that is recorded of them.
+    pub fn cut(&self) -> u64 {
+        self.cut
+    }
+
     /// Put another one's durations in too.
     pub fn merge(&mut self, other: &Self) {
+        self.cut += other.cut;
         for (mine, theirs) in [
             (&mut self.all, &other.all),
             (&mut self.censored, &other.censored),
@@ -179,6 +195,9 @@ pub struct Figures {
     pub count: u64,
     /// Timeouts and other calls without a definite answer: lower bounds.
     pub censored: u64,
+    /// Durations of more than an hour, each counted as one hour: lower bounds.
+    #[serde(default)]
+    pub cut: u64,
     /// Arithmetic mean in ms, censored ones as they were waited.
     pub mean_ms: f64,
     /// Median.
@@ -191,6 +210,16 @@ pub struct Figures {
     pub p999: Figure,
     /// Largest.
     pub max: Figure,
+}
+
+/// That durations were cut, where any was.
+pub fn cut_note(cut: u64) -> Option<String> {
+    (cut > 0).then(|| {
+        format!(
+            "{cut} took longer than one hour, and {} recorded as one hour; ≥ marks a lower bound",
+            if cut == 1 { "is" } else { "are" }
+        )
+    })
 }
 
 /// One percentile.
@@ -320,8 +349,27 @@ mod tests {
     fn absurd_durations_do_not_cost_memory_or_panic() {
         let mut d = Durations::default();
         d.record(u64::MAX, true);
-        assert!(d.figures().max.ms <= 3_601_000.0);
+        let f = d.figures();
+        assert!(f.max.ms <= 3_601_000.0);
+        assert_eq!((f.cut, f.max.at_least), (1, true));
         assert!(d.histogram().distinct_values() < 40_000);
+    }
+
+    #[test]
+    fn what_took_longer_than_an_hour_is_a_lower_bound_and_is_said() {
+        let hour = 3_600_000_000_000;
+        let mut d = Durations::default();
+        for ns in [1_000_000, 1_000_000, hour, hour + 1_000] {
+            d.record(ns, false);
+        }
+        let mut both = Durations::default();
+        both.merge(&d);
+        let f = both.figures();
+        assert_eq!((f.count, f.censored, f.cut), (4, 0, 1));
+        assert!(!f.p50.at_least && f.max.at_least, "{f:?}");
+        let note = cut_note(f.cut).expect("it was cut");
+        assert!(note.starts_with("1 took longer than one hour, and is recorded"));
+        assert_eq!(cut_note(0), None);
     }
 
     #[test]

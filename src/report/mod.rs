@@ -28,6 +28,7 @@ pub mod junit;
 pub mod latency;
 mod lines;
 pub mod markdown;
+mod numbers;
 pub mod progress;
 pub mod runs;
 pub mod sanitise;

@@ -300,6 +300,7 @@ impl Pass {
         let measure = match (&*e.f, e.kind) {
             ("acquire", EventType::Fail) => Measure::AcquireRefused,
             ("acquire", _) => Measure::Acquire,
+            ("release", EventType::Fail) => Measure::ReleaseRefused,
             ("release", _) => Measure::Release,
             ("extend", _) => Measure::Extend,
             _ => return,
@@ -449,6 +450,24 @@ mod tests {
             let event: Event<'_> = serde_json::from_str(&text).expect("an event");
             assert_eq!(took(&event, 4_000_000), want, "{ms}");
         }
+    }
+
+    #[test]
+    fn a_refused_release_is_measured_apart() -> Result<(), ReportError> {
+        let mut h = fixture::History::new("releases", &[]);
+        h.phase(0, "load");
+        h.call(10, 12, "c1", EventType::Ok, "release");
+        h.call(20, 29, "c1", EventType::Fail, "release");
+        h.call(30, 33, "c1", EventType::Info, "release");
+        h.phase(100, "end");
+        let scan = read(h.text().as_bytes(), Path::new("h"))?;
+        let figures = |m| {
+            let f = scan.latencies.all_phases(m).map(|d| d.figures());
+            f.map(|f| (f.count, f.censored, f.max.ms.round()))
+        };
+        assert_eq!(figures(Measure::Release), Some((2, 1, 3.0)));
+        assert_eq!(figures(Measure::ReleaseRefused), Some((1, 0, 9.0)));
+        Ok(())
     }
 
     #[test]

@@ -2,10 +2,13 @@
 //!
 //! Owns which figures are shown, in which order and with which words. Must not know a format: cells hold text as it
 //! came, and the renderer makes it safe for its output.
-use super::latency::{Figures, Measure, number};
+use super::latency::{Figures, Measure, cut_note};
+use super::numbers::stalls;
 use super::summary::{Judged, Judgement, Summary};
 use fencepost_checker::{CheckResult, Expect, Outcome};
 use std::collections::BTreeMap;
+
+pub use super::numbers::numbers;
 
 /// A table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -270,11 +273,19 @@ pub fn latency_notes(s: &Summary) -> Vec<String> {
             "acquire, acquire-refused, extend, release: service time of one call; acquire-wait: from {from} to the grant"
         ));
     }
+    let refused = Measure::ReleaseRefused;
+    if s.latency.iter().any(|l| l.measure == refused) {
+        notes.push(String::from(
+            "release: without refused ones, which are release-refused",
+        ));
+    }
     if s.latency.iter().any(|l| l.figures.censored > 0) {
         notes.push(String::from(
             "censored: no definite answer, counted at what was waited; ≥ marks a lower bound",
         ));
     }
+    let cut = s.latency.iter().map(|l| l.figures.cut).sum();
+    notes.extend(cut_note(cut));
     notes
 }
 
@@ -332,86 +343,6 @@ pub fn faults(s: &Summary) -> Table {
         t.rows.push(row);
     }
     t
-}
-
-/// Single figures, as name and value.
-pub fn numbers(s: &Summary) -> Vec<(String, String)> {
-    let mut n = vec![
-        (String::from("operations"), s.total_operations().to_string()),
-        (String::from("grants"), s.grants.to_string()),
-        (
-            String::from("lock cycles"),
-            format!("{:.1} a second over {}", s.cycles_per_s, seconds(s.load_ns)),
-        ),
-    ];
-    let mut add = |name: &str, value: String| n.push((name.to_owned(), value));
-    if let Some(ns) = s.first_finding_ns {
-        add(
-            "first finding",
-            format!("{} after the load began", seconds(ns)),
-        );
-    }
-    if let Some(o) = &s.overlap {
-        let f = &o.figures;
-        add(
-            "overlaps",
-            format!(
-                "p50 {} ms, max {} ms ({} of {} violations)",
-                f.p50.text(true),
-                f.max.text(true),
-                f.count,
-                o.violations
-            ),
-        );
-    }
-    add("stalls of the machine", stalls(s));
-    if s.deaths > 0 {
-        add("client deaths", s.deaths.to_string());
-    }
-    for (what, count) in &s.misbehaved {
-        add(
-            "client misbehaved",
-            format!("{}: {what}", plural(*count, "time")),
-        );
-    }
-    for (code, count) in &s.errors {
-        add("error", format!("{}: {code}", plural(*count, "time")));
-    }
-    for (name, count) in &s.verdict.counts {
-        add(&name.replace('_', " "), count.to_string());
-    }
-    let h = &s.history;
-    if !h.complete {
-        add("history", String::from("was cut: it has no end"));
-    }
-    if h.torn_bytes > 0 {
-        add(
-            "history",
-            format!("its last line is torn ({} bytes)", h.torn_bytes),
-        );
-    }
-    if h.bad_lines > 0 {
-        add(
-            "history",
-            format!("{} are no events", plural(h.bad_lines, "line")),
-        );
-    }
-    n
-}
-
-fn stalls(s: &Summary) -> String {
-    let all = match s.stalls.count {
-        0 => return String::from("none over 50 ms"),
-        n => format!(
-            "{n}, {} ms in all, longest {} ms",
-            number(s.stalls.total_ms),
-            number(s.stalls.longest_ms)
-        ),
-    };
-    match s.stalls.during_faults {
-        0 => all,
-        n => format!("{all}, {n} of them beside a fault"),
-    }
 }
 
 /// A check in a comparison: `violated 3 in 1 incident` or its outcome, with what is wrong about it.

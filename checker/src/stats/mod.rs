@@ -22,7 +22,7 @@ mod random;
 
 pub use interval::{Interval, poisson, ratio, share, share_one_sided};
 pub use overrun::{Habits, Lengths, Overruns, overruns};
-pub use paired::{Episode, holm, mcnemar, permutation};
+pub use paired::{DRAWS, EXHAUSTIVE, Episode, holm, mcnemar, permutation};
 
 #[cfg(test)]
 mod tests;

@@ -5,9 +5,9 @@ use super::random::SplitMix;
 use statrs::function::beta::beta_reg;
 
 /// Up to so many pairs that differ, every way of swapping them is looked at.
-const EXHAUSTIVE: u32 = 15;
+pub const EXHAUSTIVE: u32 = 15;
 /// Beyond, so many are drawn. The p of draws counts the data itself among them, so that the test stays exact.
-const DRAWS: u32 = 9_999;
+pub const DRAWS: u32 = 9_999;
 
 /// What one system showed in one episode: an amount (findings, ms, …) over an exposure (grants, s, 1).
 #[derive(Debug, Clone, Copy, PartialEq, Default)]

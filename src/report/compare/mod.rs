@@ -59,10 +59,15 @@ impl Exposure {
     }
 }
 
+/// Version of compare.json. 2: `grants` of an episode, and all that is told over them, are those of the whole run. In
+/// version 1 they were at first those of the load; such a file does not say which, so what is made of it says that.
+pub const VERSION: u32 = 2;
+
 /// See the module's page.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Comparison {
-    /// Version of this file: 1.
+    /// Version of this file: [`VERSION`].
+    #[serde(deserialize_with = "known_version")]
     pub fencepost: u32,
     /// What was compared, in a few words.
     pub name: String,
@@ -87,7 +92,7 @@ pub struct Comparison {
 pub struct System {
     /// How it is called.
     pub label: String,
-    /// The first system once more, to see what chance alone does.
+    /// A system before it once more (A/A), to see what chance alone does.
     pub twin: bool,
     /// The lock's name, or an adapter's command.
     pub lock: String,
@@ -160,6 +165,17 @@ pub struct Found {
     pub violated: Option<bool>,
     /// Number of incidents.
     pub incidents: u64,
+}
+
+/// A version that can be read here; of others it is said that they cannot, instead of some key that is missing.
+fn known_version<'de, D: serde::Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    let version = u32::deserialize(from)?;
+    if (1..=VERSION).contains(&version) {
+        return Ok(version);
+    }
+    Err(serde::de::Error::custom(format!(
+        "compare.json of version {version}; this fencepost reads 1 to {VERSION}"
+    )))
 }
 
 impl System {
@@ -287,4 +303,86 @@ fn unproved(e: &Episode) -> bool {
     e.checks
         .get("coverage")
         .is_some_and(|c| c.violated != Some(false))
+}
+
+#[cfg(test)]
+mod read {
+    use super::*;
+
+    fn of(version: u32) -> Result<Comparison, serde_json::Error> {
+        let mut made = serde_json::to_value(Comparison {
+            fencepost: VERSION,
+            systems: vec![System::default(), System::default()],
+            ..Comparison::default()
+        })?;
+        made["fencepost"] = version.into();
+        serde_json::from_value(made)
+    }
+
+    #[test]
+    fn a_file_says_what_its_grants_are_or_that_it_does_not() {
+        let notes = |c: &Comparison| tables::notes(c).join("\n");
+        let (old, new) = (of(1).expect("it is read"), of(VERSION).expect("it is read"));
+        assert!(notes(&old).contains("compare.json of version 1: where an early fencepost"));
+        assert!(!notes(&new).contains("compare.json of version"));
+        for version in [0, VERSION + 1, u32::MAX] {
+            let why = of(version).expect_err("it is refused").to_string();
+            let want = format!("of version {version}; this fencepost reads 1 to 2");
+            assert!(why.contains(&want), "{why}");
+        }
+    }
+
+    #[test]
+    fn the_tables_say_what_was_tested_and_what_was_cut() {
+        let hour = 3_600_000_000_000;
+        let found = |violated| Found {
+            violated: Some(violated),
+            incidents: u64::from(violated),
+        };
+        let names = [
+            "deadlock", "effects", "fencing", "leak", "overrun", "service",
+        ];
+        let system = |label: &str, twin| {
+            let mut s = System {
+                label: label.to_owned(),
+                twin,
+                ..System::default()
+            };
+            s.histograms
+                .record(Measure::AcquireWait, Phase::During, hour + 1_000, false);
+            let figures = s.histograms.get(Measure::AcquireWait, Phase::During);
+            s.latency.extend(figures.map(|d| Waits {
+                phase: Phase::During,
+                figures: d.figures(),
+            }));
+            s.episodes.push(Episode {
+                grants: 10,
+                checks: names.map(|n| (n.to_owned(), found(true))).into(),
+                ..Episode::default()
+            });
+            s
+        };
+        let c = Comparison {
+            fencepost: VERSION,
+            systems: vec![system("one", false), system("one (A/A)", true)],
+            ..Comparison::default()
+        };
+        let notes = tables::notes(&c).join("\n");
+        for said in [
+            "McNemar (on episodes, found something or not) is exact",
+            "the two episodes of a seed stay together",
+            "where up to 15 seeds differ, else of 9999 that are drawn",
+            "A/A, the same system once more, for what chance alone does: one (A/A).",
+            "2 took longer than one hour, and are recorded as one hour",
+        ] {
+            assert!(notes.contains(said), "{said}: {notes}");
+        }
+        // As many columns with six checks as with one.
+        let t = tables::findings(&c);
+        assert_eq!((t.head.len(), t.rows.len()), (4, 12));
+        assert_eq!(
+            t.rows[1][..3],
+            ["deadlock", "one (A/A)", "1 of 1 (3–100 %)"]
+        );
+    }
 }

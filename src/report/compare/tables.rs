@@ -3,9 +3,10 @@
 //! Owns which figures stand in which table and how they are written. Must not know a format.
 use super::figures::{FIGURES, Finding, Valued, checks_found};
 use super::tests::tests;
-use super::{Comparison, System};
+use super::{Comparison, System, VERSION};
+use crate::report::latency;
 use crate::report::tables::{NONE, Table};
-use fencepost_checker::stats;
+use fencepost_checker::stats::{self, DRAWS, EXHAUSTIVE};
 
 /// The systems themselves.
 pub(super) fn systems(c: &Comparison) -> Table {
@@ -28,27 +29,23 @@ pub(super) fn systems(c: &Comparison) -> Table {
     t
 }
 
-/// What was found: for each check the share of episodes, and incidents per million grants.
+/// What was found, a row for each check and system, so that the table is as narrow with many checks as with one: the
+/// share of episodes, and incidents per million grants.
 pub(super) fn findings(c: &Comparison) -> Table {
-    let checks = checks_found(c);
-    let mut head = vec!["system".to_owned()];
-    for check in &checks {
-        head.push(format!("{check}: episodes (95 %)"));
-        head.push(format!("{check}: incidents per million grants (95 %)"));
-    }
-    let mut t = Table::new(&[], 1, checks.len() * 2);
-    t.head = head;
-    if checks.is_empty() {
-        return t;
-    }
-    for s in &c.systems {
-        let mut row = vec![s.label.clone()];
-        for check in &checks {
-            let f = Finding::of(s, check);
-            row.push(share(&f));
-            row.push(f.rate().map_or_else(|| NONE.to_owned(), |v| valued(&v, 0)));
+    let head = [
+        "check",
+        "system",
+        "episodes (95 %)",
+        "incidents per million grants (95 %)",
+    ];
+    let mut t = Table::new(&head, 2, 2);
+    for check in checks_found(c) {
+        for s in &c.systems {
+            let f = Finding::of(s, &check);
+            let rate = f.rate().map_or_else(|| NONE.to_owned(), |v| valued(&v, 0));
+            t.rows
+                .push(vec![check.clone(), s.label.clone(), share(&f), rate]);
         }
-        t.rows.push(row);
     }
     t
 }
@@ -100,7 +97,7 @@ pub(super) fn figures(c: &Comparison) -> Table {
 }
 
 /// Waits for the lock, by phase.
-pub(super) fn latency(c: &Comparison) -> Table {
+pub(super) fn waits(c: &Comparison) -> Table {
     let head = [
         "system", "fault", "n", "p50", "p99", "p99.9", "max", "censored",
     ];
@@ -173,13 +170,43 @@ pub(super) fn notes(c: &Comparison) -> Vec<String> {
     ];
     if c.systems.len() > 1 {
         notes.push(format!(
-            "Tests are against {}, paired by seed: McNemar on episodes, a permutation test over seeds on rates and \
-             measures; corrected over all tests of the table (Holm).",
+            "Each p is of a two-sided test against {}, paired by seed; corrected: Holm, over all tests of the table. McNemar \
+             (on episodes, found something or not) is exact: of the seeds under which only one of the two systems had a finding, how many were \
+             the one's, were each as likely?",
             c.systems[0].label
         ));
+        notes.push(format!(
+            "Permutation (rates and measures): the two episodes of a seed stay together, and which of them counts as which \
+             system's is swapped seed by seed; p is the share of swaps in which the two overall figures lie at least as far \
+             apart as they did, of all swaps where up to {EXHAUSTIVE} seeds differ, else of {DRAWS} that are drawn. Nothing \
+             is permuted within an episode, or between seeds."
+        ));
     }
-    if c.systems.iter().any(|s| s.twin) {
-        notes.push("A/A: the first system once more, for what chance alone does.".to_owned());
+    let twins: Vec<&str> = c
+        .systems
+        .iter()
+        .filter(|s| s.twin)
+        .map(|s| s.label.as_str())
+        .collect();
+    if !twins.is_empty() {
+        notes.push(format!(
+            "A/A, the same system once more, for what chance alone does: {}.",
+            twins.join(", ")
+        ));
+    }
+    let cut: u64 = c
+        .systems
+        .iter()
+        .flat_map(|s| &s.latency)
+        .map(|w| w.figures.cut)
+        .sum();
+    notes.extend(latency::cut_note(cut));
+    if c.fencepost < VERSION {
+        notes.push(format!(
+            "compare.json of version {}: where an early fencepost made it, `grants` and the rates over them are those of \
+             the load alone, where a later one did, of the whole run; the file does not say which. Compare again to be sure.",
+            c.fencepost
+        ));
     }
     notes.extend(c.notes.iter().cloned());
     notes
@@ -191,7 +218,7 @@ pub(super) fn all(c: &Comparison) -> Vec<(&'static str, Table)> {
         ("systems", systems(c)),
         ("what was found", findings(c)),
         ("what it costs, and what it lets through", figures(c)),
-        ("waits for the lock, ms", latency(c)),
+        ("waits for the lock, ms", waits(c)),
         ("is the difference more than chance?", differences(c)),
     ]
 }

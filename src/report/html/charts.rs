@@ -4,7 +4,7 @@
 //! values span decades, and said so; empty columns are gaps, not zeros.
 use super::quantiles::Quantiles;
 use super::svg::{Anchor, Scale, Svg};
-use super::timeline::{LEFT, RIGHT, WIDTH, fault_bands};
+use super::timeline::{AXIS, LEFT, RIGHT, WIDTH, fault_bands};
 use super::track::{Bin, Track};
 use crate::report::latency::{Durations, Measure, Phase, number};
 use crate::report::summary::Summary;
@@ -39,8 +39,14 @@ fn frame(svg: &mut Svg, s: &Summary, scale: &Scale) {
             &text,
         );
     }
-    svg.text("tick", 2.0, HEIGHT + 14.0, Anchor::Start, "time, s")
+    svg.name("tick", 2.0, HEIGHT + 14.0, Anchor::Start, "time, s")
         .line("axis", (LEFT, HEIGHT), (RIGHT, HEIGHT));
+}
+
+/// A chart over time, for a box that scrolls.
+fn done(svg: Svg, label: &str) -> String {
+    svg.finish("chart", WIDTH, HEIGHT + AXIS, label)
+        .scrolled(LEFT, AXIS)
 }
 
 /// A logarithmic axis of ms upwards, over whole decades around the values.
@@ -70,7 +76,7 @@ impl Log {
         for decade in self.low as i32..=self.high as i32 {
             let ms = 10_f64.powi(decade);
             let y = self.y(ms);
-            svg.line("grid", (LEFT, y), (RIGHT, y)).text(
+            svg.line("grid", (LEFT, y), (RIGHT, y)).name(
                 "tick",
                 LEFT - 5.0,
                 y + 3.5,
@@ -116,7 +122,7 @@ pub fn latency_over_time(s: &Summary, track: &Track, pick: Pick, what: &str) -> 
         svg.path(class, &steps(&scale, track.bin_ns, values));
     }
     let label = format!("{what} over time, logarithmic: median, 99th percentile, longest");
-    Some(svg.finish("chart", WIDTH, HEIGHT + 20.0, &label))
+    Some(done(svg, &label))
 }
 
 /// A line of steps with gaps.
@@ -151,7 +157,7 @@ pub fn rate(s: &Summary, track: &Track, count: fn(&Bin) -> u64, what: &str) -> O
     frame(&mut svg, s, &scale);
     for part in [0.5, 1.0] {
         let y = HEIGHT - part * (HEIGHT - 8.0);
-        svg.line("grid", (LEFT, y), (RIGHT, y)).text(
+        svg.line("grid", (LEFT, y), (RIGHT, y)).name(
             "tick",
             LEFT - 5.0,
             y + 3.5,
@@ -167,12 +173,7 @@ pub fn rate(s: &Summary, track: &Track, count: fn(&Bin) -> u64, what: &str) -> O
     );
     svg.path("area", &format!("{line}V{HEIGHT}H{LEFT}Z"))
         .path("area-line", &line);
-    Some(svg.finish(
-        "chart",
-        WIDTH,
-        HEIGHT + 20.0,
-        &format!("{what} a second over time"),
-    ))
+    Some(done(svg, &format!("{what} a second over time")))
 }
 
 fn nice(most: f64) -> f64 {
@@ -207,12 +208,7 @@ pub fn stalls(s: &Summary, track: &Track) -> Option<String> {
                 .diamond("stem-head", x, y, 2.5);
         });
     }
-    Some(svg.finish(
-        "chart",
-        WIDTH,
-        HEIGHT + 20.0,
-        "Stalls of the machine over time, logarithmic",
-    ))
+    Some(done(svg, "Stalls of the machine over time, logarithmic"))
 }
 
 /// One line or area of a histogram.
@@ -223,39 +219,86 @@ pub struct Series<'a> {
     pub of: &'a Durations,
 }
 
-/// Histograms over a logarithmic axis, each as a share of its own sum.
-pub fn histogram(series: &[Series<'_>], label: &str) -> Option<String> {
+/// What a histogram shows upwards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Up {
+    /// How many.
+    Count,
+    /// Each series as a share of its own sum, so that few can be seen beside many.
+    Share,
+}
+
+/// Histograms over a logarithmic axis of ms.
+pub fn histogram(series: &[Series<'_>], up: Up, label: &str) -> Option<String> {
     const W: f64 = 370.0;
     const H: f64 = 90.0;
-    const L: f64 = 8.0;
-    let columns: Vec<BTreeMap<i32, f64>> = series.iter().map(|s| decades(s.of)).collect();
+    const L: f64 = 40.0;
+    const R: f64 = W - 8.0;
+    let columns: Vec<BTreeMap<i32, u64>> = series.iter().map(|s| decades(s.of)).collect();
     let first = columns.iter().filter_map(|c| c.keys().next()).min()?;
     let last = columns.iter().filter_map(|c| c.keys().next_back()).max()?;
     let low = f64::from(*first).div_euclid(A_DECADE);
     let high = (f64::from(*last + 1) / A_DECADE).ceil().max(low + 1.0);
-    let top = columns
+    let value = |counts: &BTreeMap<i32, u64>, n: u64| match up {
+        Up::Count => n as f64,
+        Up::Share => 100.0 * n as f64 / counts.values().sum::<u64>().max(1) as f64,
+    };
+    let all = columns
         .iter()
-        .flat_map(BTreeMap::values)
-        .fold(0.0_f64, |a, b| a.max(*b));
-    let x = |column: f64| L + (column / A_DECADE - low) / (high - low) * (W - 2.0 * L);
+        .flat_map(|c| c.values().map(move |n| value(c, *n)));
+    let (top, grain) = upwards(all.fold(0.0, f64::max), up);
+    let x = |column: f64| L + (column / A_DECADE - low) / (high - low) * (R - L);
+    let y = |value: f64| H - value / top * (H - 12.0);
     let mut svg = Svg::default();
     for (ms, text, anchor) in marks_of(low as i32, high as i32) {
         let at = x(ms.log10() * A_DECADE);
-        svg.line("grid", (at, 0.0), (at, H))
+        svg.line("grid", (at, y(top)), (at, H))
             .text("tick", at, H + 14.0, anchor, &text);
     }
-    svg.line("axis", (L, H), (W - L, H));
+    for n in 0..=(top / grain).round() as u32 {
+        let value = f64::from(n) * grain;
+        let unit = if up == Up::Share { " %" } else { "" };
+        let text = format!("{value:.0$}{unit}", usize::from(grain < 1.0));
+        svg.line("grid", (L, y(value)), (R, y(value))).text(
+            "tick",
+            L - 5.0,
+            y(value) + 3.5,
+            Anchor::End,
+            &text,
+        );
+    }
+    svg.line("axis", (L, H), (R, H));
     for (s, counts) in series.iter().zip(&columns) {
         let mut d = format!("M{:.1} {H}", x(low * A_DECADE));
         for column in (low * A_DECADE) as i32..(high * A_DECADE) as i32 {
-            let share = counts.get(&column).copied().unwrap_or_default();
-            let y = H - share / top.max(f64::MIN_POSITIVE) * (H - 6.0);
-            let _ = write!(d, "V{y:.1}H{:.1}", x(f64::from(column + 1)));
+            let value = value(counts, counts.get(&column).copied().unwrap_or_default());
+            let _ = write!(d, "V{:.1}H{:.1}", y(value), x(f64::from(column + 1)));
         }
         let _ = write!(d, "V{H}");
         svg.path(&format!("hist {}", s.class), &d);
     }
-    Some(svg.finish("half", W, H + 20.0, label))
+    Some(svg.finish("half", W, H + 20.0, label).alone())
+}
+
+/// The top of an axis upwards and the distance of its marks, both round: two to four marks above zero.
+fn upwards(most: f64, up: Up) -> (f64, f64) {
+    let least = if up == Up::Count { 1.0 } else { 0.1 };
+    let grain = nice(most / 4.0).max(least);
+    ((most / grain).ceil().max(1.0) * grain, grain)
+}
+
+/// How many of the durations fell into each column of their histogram, as rows: what, from, to, how many.
+pub fn counted(what: &str, of: &Durations) -> Vec<Vec<String>> {
+    let edge = |column: i32| number(10_f64.powf(f64::from(column) / A_DECADE));
+    let rows = decades(of).into_iter().map(|(column, n)| {
+        vec![
+            what.to_owned(),
+            edge(column),
+            edge(column + 1),
+            n.to_string(),
+        ]
+    });
+    rows.collect()
 }
 
 /// The marks of a logarithmic axis: each decade, and 2 and 5 where there are few.
@@ -268,7 +311,10 @@ fn marks_of(low: i32, high: i32) -> Vec<(f64, String, Anchor)> {
             d if d == low => Anchor::Start,
             _ => Anchor::Middle,
         };
-        marks.push((ms, format!("{} ms", plain(ms)), anchor));
+        // The unit stands at both ends, where there is room for it.
+        let inside = low < decade && decade < high;
+        let unit = if inside { "" } else { " ms" };
+        marks.push((ms, format!("{}{unit}", plain(ms)), anchor));
         if high - low <= 2 && decade < high {
             marks.extend([2.0, 5.0].map(|m| (m * ms, plain(m * ms), Anchor::Middle)));
         }
@@ -276,14 +322,13 @@ fn marks_of(low: i32, high: i32) -> Vec<(f64, String, Anchor)> {
     marks
 }
 
-/// Shares by column of a logarithmic axis of ms.
-fn decades(of: &Durations) -> BTreeMap<i32, f64> {
+/// Counts by column of a logarithmic axis of ms.
+fn decades(of: &Durations) -> BTreeMap<i32, u64> {
     let mut columns = BTreeMap::new();
-    let all = of.histogram().len() as f64;
     for v in of.histogram().iter_recorded() {
         let ms = (v.value_iterated_to() as f64 / 1e3).max(0.001);
         let column = (ms.log10() * A_DECADE).floor() as i32;
-        *columns.entry(column).or_default() += v.count_at_value() as f64 / all;
+        *columns.entry(column).or_default() += v.count_at_value();
     }
     columns
 }
@@ -302,10 +347,10 @@ pub fn phases(s: &Summary, measure: Measure) -> Option<String> {
         }
     }
     let label = format!(
-        "Histogram of {} latency before, during and after faults, logarithmic",
+        "Histogram of {} latency before, during and after faults, each in per cent of its own calls, logarithmic",
         measure.name()
     );
-    histogram(&series, &label)
+    histogram(&series, Up::Share, &label)
 }
 
 /// The figures behind the charts over time.
@@ -347,4 +392,40 @@ pub fn over_time(track: &Track) -> Table {
         t.rows.push(row);
     }
     t
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_axis_upwards_ends_at_a_round_value_above_all() {
+        for (most, up, want) in [
+            (1.0, Up::Count, (1.0, 1.0)),
+            (3.0, Up::Count, (3.0, 1.0)),
+            (24.0, Up::Count, (30.0, 10.0)),
+            (100.0, Up::Share, (100.0, 50.0)),
+            (12.5, Up::Share, (15.0, 5.0)),
+            (0.0, Up::Count, (1.0, 1.0)),
+        ] {
+            assert_eq!(upwards(most, up), want, "{most} {up:?}");
+        }
+    }
+
+    #[test]
+    fn a_histogram_has_its_counts_upwards_and_as_rows() {
+        let mut of = Durations::default();
+        for ms in [3, 3, 300, 310, 310] {
+            of.record(ms * 1_000_000, false);
+        }
+        let class = "p-found";
+        let svg = histogram(&[Series { class, of: &of }], Up::Count, "x").expect("a picture");
+        for mark in 0..=3 {
+            let text = format!(r#"text-anchor="end">{mark}</text>"#);
+            assert!(svg.contains(&text), "{mark}: {svg}");
+        }
+        let rows = counted("x", &of);
+        let rows: Vec<String> = rows.iter().map(|r| r[1..].join(" ")).collect();
+        assert_eq!(rows, ["2.512 3.162 2", "251 316 3"]);
+    }
 }

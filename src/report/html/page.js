@@ -320,12 +320,13 @@
   window.addEventListener("beforeprint", () => document.querySelectorAll("details.finding").forEach((d, i) => { if (i < 12) d.open = true; }));
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { theme(); draw(); });
 
-  /* On a screen that is too narrow for a diagram, what is seen of it first is the damage. */
+  /* On a screen that is too narrow for a diagram, what is seen of it first is the damage, beside the names of the rows. */
   const aim = (box) => {
     const mark = box.querySelector("svg.sequence .bracket, svg.sequence .harm");
     if (!mark || box.scrollWidth <= box.clientWidth) return;
     const there = mark.getBoundingClientRect(), here = box.getBoundingClientRect();
-    box.scrollLeft += (there.left + there.right - here.left - here.right) / 2;
+    const names = box.querySelector("svg.names").getBoundingClientRect().width;
+    box.scrollLeft += (there.left + there.right - here.left - here.right - names) / 2;
   };
   for (const finding of document.querySelectorAll("details.finding")) {
     const look = () => { if (finding.open) finding.querySelectorAll(":scope > .scroll").forEach(aim); };

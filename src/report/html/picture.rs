@@ -36,7 +36,7 @@ pub fn picture(s: &Summary, check: Option<&str>) -> Result<Option<String>, Repor
         let scene = track.scenes.get(n)?;
         sequence::draw(s, &track, finding, scene)
     });
-    Ok(drawn.map(|svg| alone(&svg)))
+    Ok(drawn.map(|drawn| alone(&drawn.alone())))
 }
 
 /// The drawing with all that it takes from its page.

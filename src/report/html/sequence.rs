@@ -4,7 +4,7 @@
 //! Owns the picture. Must not judge: what is marked as damage is the finding's own time, and all the rest is drawn as
 //! the history has it. Goes to the page, with the table of [`steps`] behind it.
 use super::nodes::Holding;
-use super::svg::{Anchor, Scale, Svg, fit};
+use super::svg::{Anchor, Picture, Scale, Svg, fit};
 use super::track::{Kind, Scene, Step, Track};
 use crate::report::evidence::marks;
 use crate::report::latency::number;
@@ -16,7 +16,9 @@ use fencepost_checker::{EventType, Finding, SectionView};
 /// Width of a drawing, units.
 const WIDTH: f64 = 1_000.0;
 /// Where the axis begins.
-const LEFT: f64 = 118.0;
+pub const LEFT: f64 = 118.0;
+/// Height of the axis of time below the rows.
+pub const AXIS: f64 = 22.0;
 /// Units a character of the small text.
 const CHAR: f64 = 5.9;
 /// Heights of rows.
@@ -27,8 +29,8 @@ const NODE: f64 = 24.0;
 /// Sections, faults and servers drawn at most.
 const ROWS_MAX: usize = 8;
 
-/// The picture, as an SVG element; none where the finding names nobody.
-pub fn draw(s: &Summary, track: &Track, finding: &Finding, scene: &Scene) -> Option<String> {
+/// The picture; none where the finding names nobody.
+pub fn draw(s: &Summary, track: &Track, finding: &Finding, scene: &Scene) -> Option<Picture> {
     let (from, to) = scene.range?;
     let mut d = Drawing {
         svg: Svg::default(),
@@ -76,7 +78,7 @@ pub fn draw(s: &Summary, track: &Track, finding: &Finding, scene: &Scene) -> Opt
         seconds(to),
         finding.sentence
     );
-    Some(d.svg.finish("sequence", WIDTH, height + 22.0, &label))
+    Some(d.svg.finish("sequence", WIDTH, height + AXIS, &label))
 }
 
 /// Servers and keys that have a row.
@@ -149,7 +151,7 @@ impl<'a> Drawing<'a> {
             );
         }
         self.svg
-            .text("tick", 2.0, height + 15.0, Anchor::Start, "time, s");
+            .name("tick", 2.0, height + 15.0, Anchor::Start, "time, s");
     }
 
     fn faults(&mut self, faults: &[Window]) {
@@ -158,7 +160,7 @@ impl<'a> Drawing<'a> {
             let (y, svg) = (self.y, &mut self.svg);
             svg.rect("fault", a, y + 3.0, b - a, FAULT - 8.0);
             let label = fit(&w.name, LEFT - 4.0, CHAR);
-            svg.text("label faint", 2.0, y + 13.0, Anchor::Start, &label);
+            svg.name("label faint", 2.0, y + 13.0, Anchor::Start, &label);
             self.y += FAULT;
         }
     }
@@ -219,7 +221,7 @@ impl<'a> Drawing<'a> {
         let promise = self.end(who.promise_end);
         let belief = self.end(who.belief_end);
         let svg = &mut self.svg;
-        svg.line("life", (LEFT, y), (right, y)).text(
+        svg.line("life", (LEFT, y), (right, y)).name(
             "label strong",
             2.0,
             y + 4.0,
@@ -341,7 +343,7 @@ impl<'a> Drawing<'a> {
         let mid = y + NODE / 2.0;
         self.svg
             .line("life", (LEFT, mid), (self.scale.right, mid))
-            .text(
+            .name(
                 "label",
                 2.0,
                 mid + 4.0,

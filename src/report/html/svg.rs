@@ -49,14 +49,28 @@ pub enum Anchor {
 
 /// A drawing that grows.
 #[derive(Debug, Default)]
-pub struct Svg(String);
+pub struct Svg {
+    body: String,
+    /// What names the rows and the values of the axis at the left.
+    names: String,
+}
+
+/// A drawing that is done.
+#[derive(Debug)]
+pub struct Picture {
+    svg: Svg,
+    class: &'static str,
+    w: f64,
+    h: f64,
+    label: String,
+}
 
 impl Svg {
     /// A filled rectangle, at least a hair wide.
     pub fn rect(&mut self, class: &str, x: f64, y: f64, w: f64, h: f64) -> &mut Self {
         let w = w.max(0.6);
         let _ = write!(
-            self.0,
+            self.body,
             r#"<rect class="{class}" x="{x:.1}" y="{y:.1}" width="{w:.1}" height="{h:.1}"/>"#
         );
         self
@@ -65,7 +79,7 @@ impl Svg {
     /// A line.
     pub fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) -> &mut Self {
         let _ = write!(
-            self.0,
+            self.body,
             r#"<line class="{class}" x1="{:.1}" y1="{:.1}" x2="{:.1}" y2="{:.1}"/>"#,
             from.0, from.1, to.0, to.1
         );
@@ -74,7 +88,7 @@ impl Svg {
 
     /// A path; `d` is ours.
     pub fn path(&mut self, class: &str, d: &str) -> &mut Self {
-        let _ = write!(self.0, r#"<path class="{class}" d="{d}"/>"#);
+        let _ = write!(self.body, r#"<path class="{class}" d="{d}"/>"#);
         self
     }
 
@@ -92,35 +106,79 @@ impl Svg {
 
     /// Text, escaped.
     pub fn text(&mut self, class: &str, x: f64, y: f64, anchor: Anchor, text: &str) -> &mut Self {
-        let anchor = match anchor {
-            Anchor::Start => "",
-            Anchor::Middle => r#" text-anchor="middle""#,
-            Anchor::End => r#" text-anchor="end""#,
-        };
-        let _ = write!(
-            self.0,
-            r#"<text class="{class}" x="{x:.1}" y="{y:.1}"{anchor}>{}</text>"#,
-            escape(text)
-        );
+        write_text(&mut self.body, class, (x, y), anchor, text);
+        self
+    }
+
+    /// Text at the left that names a row or a value of the axis, escaped: it stays in view where the rest is scrolled.
+    pub fn name(&mut self, class: &str, x: f64, y: f64, anchor: Anchor, text: &str) -> &mut Self {
+        write_text(&mut self.names, class, (x, y), anchor, text);
         self
     }
 
     /// A group with a title, which a pointer at rest and a screen reader are told; `draw` fills it.
     pub fn titled(&mut self, title: &str, draw: impl FnOnce(&mut Self)) -> &mut Self {
-        let _ = write!(self.0, "<g><title>{}</title>", escape(title));
+        let _ = write!(self.body, "<g><title>{}</title>", escape(title));
         draw(self);
-        self.0.push_str("</g>");
+        self.body.push_str("</g>");
         self
     }
 
-    /// The whole element, `w` by `h` units; `label` says what it shows.
-    pub fn finish(self, class: &str, w: f64, h: f64, label: &str) -> String {
+    /// The drawing, `w` by `h` units; `label` says what it shows.
+    pub fn finish(self, class: &'static str, w: f64, h: f64, label: &str) -> Picture {
+        Picture {
+            svg: self,
+            class,
+            w,
+            h,
+            label: escape(label),
+        }
+    }
+}
+
+impl Picture {
+    /// One element that stands alone.
+    pub fn alone(&self) -> String {
+        let Self { svg, class, .. } = self;
+        let (w, h, label) = (self.w, self.h, &self.label);
         format!(
-            r#"<svg class="{class}" viewBox="0 0 {w:.0} {h:.0}" role="img" aria-label="{}">{}</svg>"#,
-            escape(label),
-            self.0
+            r#"<svg class="{class}" viewBox="0 0 {w:.0} {h:.0}" role="img" aria-label="{label}">{}{}</svg>"#,
+            svg.body, svg.names
         )
     }
+
+    /// Two elements for a box that scrolls: the drawing, and over its first `left` units the names, which stay where they
+    /// are. On their paper nothing shows through but the axis of time, `axis` units high, beside its own name.
+    pub fn scrolled(&self, left: f64, axis: f64) -> String {
+        let Self { svg, class, .. } = self;
+        let (w, h, label) = (self.w, self.h, &self.label);
+        // Down to the axis, with the line of it and the lower half of a value beside it.
+        let rows = h - axis + 4.5;
+        format!(
+            r#"<div class="wide"><svg class="{class}" viewBox="0 0 {w:.0} {h:.0}" role="img" aria-label="{label}">{}</svg><svg class="names" viewBox="0 0 {left:.0} {h:.0}" aria-hidden="true"><path class="paper" d="M0 0H{:.1}V{rows:.1}H44V{h:.0}H0Z"/>{}</svg></div>"#,
+            svg.body,
+            left - 1.0,
+            svg.names
+        )
+    }
+
+    /// Bytes, about.
+    pub fn len(&self) -> usize {
+        self.svg.body.len() + self.svg.names.len()
+    }
+}
+
+fn write_text(out: &mut String, class: &str, (x, y): (f64, f64), anchor: Anchor, text: &str) {
+    let anchor = match anchor {
+        Anchor::Start => "",
+        Anchor::Middle => r#" text-anchor="middle""#,
+        Anchor::End => r#" text-anchor="end""#,
+    };
+    let _ = write!(
+        out,
+        r#"<text class="{class}" x="{x:.1}" y="{y:.1}"{anchor}>{}</text>"#,
+        escape(text)
+    );
 }
 
 /// A linear scale from ns to units.

@@ -87,6 +87,10 @@ fn a_picture_stands_alone_and_shows_hostile_text_as_text() -> Result<(), Failure
     assert!(!svg.contains("url(http"), "{svg}");
     let first = super::picture(&summary, None)?.ok_or("no picture")?;
     assert!(first.contains("two holders"), "{first}");
+    assert!(
+        first.contains("B c2/0") && first.contains("time, s"),
+        "with the names of rows: {first}"
+    );
     assert!(super::picture(&summary, Some("no-such-check"))?.is_none());
     Ok(())
 }
@@ -128,6 +132,61 @@ fn the_page_is_well_formed_and_has_its_parts() -> Result<(), Failure> {
         "no path of a machine"
     );
     assert!(html.contains("two holders, 979 ms"), "the overlap's length");
+    Ok(())
+}
+
+/// What stands between two texts, wherever it does.
+fn each_between<'a>(html: &'a str, from: &str, to: &str) -> Vec<&'a str> {
+    let parts = html.split(from).skip(1);
+    parts
+        .map(|rest| rest.split(to).next().unwrap_or_default())
+        .collect()
+}
+
+#[test]
+fn the_names_of_rows_stay_beside_what_is_scrolled() -> Result<(), Failure> {
+    let html = plain_del()?;
+    let names = each_between(&html, r#"<svg class="names""#, "</svg>");
+    let wide = html.matches(r#"<div class="wide">"#).count();
+    assert!(wide > 4 && names.len() == wide, "{wide} {}", names.len());
+    assert!(
+        names.iter().all(|n| n.contains(r#"aria-hidden="true""#)),
+        "what they name is told by the drawing's own words and the table below"
+    );
+    // All that names a row, and nothing of it in the part that moves.
+    for class in ["sequence", "overview", "chart"] {
+        let drawn = each_between(&html, &format!(r#"<svg class="{class}""#), "</svg>");
+        assert!(!drawn.is_empty(), "{class}");
+        for svg in drawn {
+            assert!(
+                !svg.contains("class=\"label") && !svg.contains("time, s"),
+                "{class}: {svg}"
+            );
+        }
+    }
+    for text in ["A c1/0", "client-pause c1", "time, s", " /s<"] {
+        assert!(names.iter().any(|n| n.contains(text)), "{text}");
+    }
+    assert!(STYLE.contains(".wide > svg.names { position: sticky; left: 0; width: 11.8%; }"));
+    assert!((super::sequence::LEFT / 1_000.0 - 0.118).abs() < 1e-9);
+    assert!((super::timeline::LEFT / super::timeline::WIDTH - 0.118).abs() < 1e-9);
+    Ok(())
+}
+
+#[test]
+fn violations_are_counted_in_figures_too() -> Result<(), Failure> {
+    let html = plain_del()?;
+    let table = each_between(&html, r#"aria-label="Violations by length""#, "</table>");
+    let table = table.first().ok_or("the counts")?;
+    let kept = each_between(&html, "each finding&#39;s length, ", " kept");
+    let kept: u64 = kept.first().ok_or("the note")?.parse()?;
+    let rows = table.split("<tr>").filter(|r| r.contains("Overlap of two"));
+    let counts = rows.map(|row| {
+        let cells = each_between(row, "<td class=\"n\">", "</td>");
+        cells.last().and_then(|n| n.parse::<u64>().ok())
+    });
+    assert_eq!(counts.sum::<Option<u64>>(), Some(kept), "{table}");
+    assert!(html.contains("Overlap of two holders: how many of "));
     Ok(())
 }
 

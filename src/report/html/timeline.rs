@@ -22,6 +22,8 @@ pub const RIGHT: f64 = 992.0;
 /// Columns of the picture: what is closer is drawn as one.
 const COLUMN: f64 = 1.25;
 const LANE: f64 = 16.0;
+/// Height of the axis of time below rows and charts.
+pub const AXIS: f64 = 20.0;
 /// Rows of servers at most.
 const NODES_MAX: usize = 32;
 
@@ -147,7 +149,7 @@ pub fn picture(s: &Summary, track: &Track) -> String {
             &text,
         );
     }
-    svg.text("tick", 2.0, height + 14.0, Anchor::Start, "time, s");
+    svg.name("tick", 2.0, height + 14.0, Anchor::Start, "time, s");
     fault_bands(&mut svg, s, &scale, height);
     let mut y = top;
     for (n, lane) in track.lanes.iter().enumerate() {
@@ -198,12 +200,13 @@ pub fn picture(s: &Summary, track: &Track) -> String {
         places.len(),
         findings(s).count()
     );
-    svg.finish("overview", WIDTH, height + 20.0, &label)
+    svg.finish("overview", WIDTH, height + AXIS, &label)
+        .scrolled(LEFT, AXIS)
 }
 
 fn label(svg: &mut Svg, name: &str, y: f64) {
     let text = fit(name, LEFT - 6.0, 5.9);
-    svg.text("label", 2.0, y + LANE - 4.0, Anchor::Start, &text);
+    svg.name("label", 2.0, y + LANE - 4.0, Anchor::Start, &text);
 }
 
 /// Each fault's window as a band.
