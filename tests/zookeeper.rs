@@ -39,6 +39,21 @@ fn a_session_that_somebody_ends_breaks_the_promise_and_a_fence_refuses_the_write
     judged(&verdict, &[("service", Violated), ("effects", Valid)]);
 }
 
+/// A holder that crashed while the leader's clock is a minute behind loses its session after its own two seconds.
+#[test]
+fn the_leaders_clock_steps_and_sessions_last_neither_longer_nor_shorter() {
+    let Some(verdict) = cell("clock-back--zookeeper", Some("crash")) else {
+        return;
+    };
+    judged(&verdict, &[("service", Valid), ("deadlock", Valid)]);
+    let stopped = "cluster = { topology = 'zookeeper' }\nlock = { name = 'zookeeper' }\n\
+        load = { clients = 2, work = { fixed = '100ms' }, think = '30ms', for = '2s', tail = '1s' }\n\
+        [[fault]]\nkind = 'node-clock'\ntarget = 'leader'\nstep = '+60s'\nat = '500ms'\nfor = '200ms'\n";
+    let (code, said) = ran(stopped, "docker", Some("node-clock"));
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("(node-clock) is not proved"), "{said}");
+}
+
 const ENDED: &str = "cluster = { topology = 'zookeeper' }\n\
     lock = { name = 'zookeeper' }\n\
     load = { clients = 2, work = { fixed = '300ms' }, think = '30ms', for = '2s', tail = '1s' }\n\

@@ -42,6 +42,7 @@ mod session_expiry;
 mod slicer;
 mod slow_close;
 mod slow_work;
+mod stamp;
 mod stream;
 mod swizzle;
 mod target;

@@ -1,9 +1,11 @@
 //! `node-clock`: a server's wall clock steps or drifts, by the page that its preload shim reads.
 //!
 //! Proof: TIME on a direct connection against this machine's clock, and the jump of a key's PTTL; then TIME is true
-//! again. Healing a step is a step the other way, and ends leases like any other.
+//! again. Of ZooKeeper's leader the stamp of a new node takes the place of both. Healing a step is a step the other way,
+//! and ends leases like any other, where these go by the time of day.
 use super::wall::{Wrong, now_ns};
-use super::{Fault, Proof, World, ask, probe};
+use super::{Fault, Proof, World, ask, probe, stamp};
+use crate::cluster::Speaks;
 use crate::plan::FaultPlan;
 use async_trait::async_trait;
 use redis::Value;
@@ -20,7 +22,7 @@ pub(super) struct NodeClock {
     nodes: Vec<usize>,
     wrong: Wrong,
     injected: Instant,
-    /// A key on each node, and its PTTL before.
+    /// A key on each node, and its PTTL before; none on ZooKeeper.
     keys: Vec<(String, i64)>,
 }
 
@@ -32,6 +34,22 @@ impl NodeClock {
             injected: Instant::now(),
             keys: Vec::new(),
         }
+    }
+
+    /// Proves it of ZooKeeper's leader. A stamp that was long on its way proves nothing, and is asked for again.
+    async fn stamped(&self, world: &World, node: usize) -> Proof {
+        probe::retry(|| async {
+            let (ahead, doubt) = stamp::ahead(world, node).await?;
+            let told = self.wrong.told(ahead, doubt, self.injected)?;
+            if doubt >= ahead.abs() {
+                return Err(format!(
+                    "{told}, known to within {:.1} ms",
+                    doubt as f64 / 1e6
+                ));
+            }
+            Ok(format!("{told} by the stamp of a new node"))
+        })
+        .await
     }
 
     fn set(&self, world: &World, wrong: Wrong) -> Result<(), String> {
@@ -47,6 +65,9 @@ impl NodeClock {
 
 /// How far a node's clock is ahead of ours, and how well that is known, in ns.
 async fn ahead(world: &World, node: usize) -> Result<(i64, i64), String> {
+    if world.cluster.speaks() == Speaks::ZooKeeper {
+        return stamp::ahead(world, node).await;
+    }
     let before = now_ns();
     let answer = ask::node(world, node, &["TIME"]).await?;
     let after = now_ns();
@@ -78,6 +99,9 @@ impl Fault for NodeClock {
     }
 
     async fn prepare(&mut self, world: &World) -> Result<(), String> {
+        if world.cluster.speaks() == Speaks::ZooKeeper {
+            return Ok(());
+        }
         for node in &self.nodes {
             let key = ask::canary(world, *node).await?;
             ask::node(world, *node, &["PEXPIRE", &key, &TTL_MS.to_string()]).await?;
@@ -96,6 +120,14 @@ impl Fault for NodeClock {
     async fn bit(&mut self, world: &World) -> Proof {
         self.wrong.far_enough(self.injected).await;
         let mut proofs = Vec::new();
+        if world.cluster.speaks() == Speaks::ZooKeeper {
+            for node in &self.nodes {
+                let told = self.stamped(world, *node).await;
+                let name = world.cluster.node_name(*node);
+                let told = told.map_err(|why| format!("{name}: {why}"))?;
+                proofs.push(format!("{name}: {told}"));
+            }
+        }
         for (node, (key, before)) in self.nodes.iter().zip(&self.keys) {
             let name = world.cluster.node_name(*node);
             let (ahead, doubt) = ahead(world, *node).await?;
@@ -124,9 +156,9 @@ impl Fault for NodeClock {
         for node in &self.nodes {
             let name = world.cluster.node_name(*node);
             let off = probe::retry(|| async {
-                let (ahead, _) = ahead(world, *node).await?;
+                let (ahead, doubt) = ahead(world, *node).await?;
                 let words = format!("{name}: its clock is {:+.1} ms off", ahead as f64 / 1e6);
-                if ahead.abs() <= TRUE_NS {
+                if ahead.abs() <= TRUE_NS && doubt <= 2 * TRUE_NS {
                     Ok(words)
                 } else {
                     Err(words)

@@ -205,7 +205,7 @@ pub(super) async fn all_answer(world: &World, links: &[Link]) -> super::Proof {
 }
 
 /// The node that a probe leaves in ZooKeeper.
-fn mark(key: &str) -> String {
+pub(super) fn mark(key: &str) -> String {
     format!("/{}", key.replace('/', "|"))
 }
 

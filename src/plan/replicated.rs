@@ -160,6 +160,15 @@ pub fn fault(
         texts.problem(at, message, "cannot be made there", why);
         return false;
     }
+    if row.kind == FaultKind::NodeClock && *target != Target::Primary {
+        let message = format!("`{target}` for `{}` on topology `{place}`", row.name);
+        let help = "take target = \"leader\": it stamps what all agree on with its time of day; no answer of a follower \
+                    tells the time"
+            .to_owned();
+        let label = "only the leader's clock can be proved wrong";
+        texts.problem(target_at, message, label, help);
+        return false;
+    }
     let sentinel = |end: &str| end.starts_with("sentinel");
     let sentinels = match target {
         Target::Sentinel(_) | Target::Sentinels => true,
@@ -195,18 +204,15 @@ fn possible(kind: FaultKind, topology: Topology) -> Result<(), String> {
         ClientPause | ClientKill | ClientRestart | SlowWork | NodePause | NodeKill
         | NodeRestart | Partition | Latency | ResourceDelay | ClientClock => return Ok(()),
         LeaderChange if etcd => return Ok(()),
-        SessionExpiry if !etcd => return Ok(()),
+        SessionExpiry | NodeClock if !etcd => return Ok(()),
         LeaderChange => {
             "no command makes another server of ZooKeeper the leader: kill, pause or cut off the one \
              that leads"
         }
         SessionExpiry => "etcd has leases, which only their own id ends; this fault is ZooKeeper's",
-        NodeClock if etcd => {
+        NodeClock => {
             "etcd is a Go program, which reads the clock without the C library, so no preload shim \
              reaches it; its leases run on the monotonic clock"
-        }
-        NodeClock => {
-            "its proof speaks RESP, which ZooKeeper does not; sessions run on the monotonic clock"
         }
         NodePowerLoss if etcd => {
             "etcd answers once its log is synced, and the preload shim, which notes what was, does not \

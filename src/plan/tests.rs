@@ -204,6 +204,7 @@ mistakes! {
         "tap = true\nlock = { name = \"zookeeper\" }\ncluster = { topology = \"zookeeper\" }",
         on_zookeeper("kind = \"leader-change\"\ntarget = \"leader\"\nat = \"1s\""),
         on_zookeeper("kind = \"node-power-loss\"\ntarget = \"leader\"\nat = \"1s\""),
+        on_zookeeper("kind = \"node-clock\"\ntarget = \"node:2\"\nstep = \"+60s\"\nat = \"1s\"\nfor = \"1s\""),
         on_zookeeper("kind = \"node-restart\"\ntarget = \"node:1\"\ndata = \"drop\"\nat = \"1s\""),
         on_zookeeper("kind = \"partition\"\ntarget = \"link:primary>servers\"\ndirection = \"replies\"\nat = \"1s\"\nfor = \"1s\""),
         on_etcd("kind = \"session-expiry\"\ntarget = \"holder\"\nat = \"1s\""),

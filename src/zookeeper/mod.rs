@@ -17,7 +17,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use wire::{In, Op, Out};
+use wire::{In, Op, Out, Stat};
 
 /// Why a request has no answer that counts.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -163,7 +163,18 @@ impl Conn {
     /// # Errors
     /// [`ZkError`]; [`NO_NODE`] where its parent is not there.
     pub async fn queue(&mut self, path: &str) -> Result<(String, i64), ZkError> {
-        self.create(path, wire::EPHEMERAL_SEQUENTIAL).await
+        let (path, stat) = self.create(path, wire::EPHEMERAL_SEQUENTIAL).await?;
+        Ok((path, stat.created))
+    }
+
+    /// Create a node that goes with the session, to be told what the leader took for the time: the transaction, and the
+    /// leader's time of day in it, in ms since 1970.
+    ///
+    /// # Errors
+    /// [`ZkError`].
+    pub async fn stamp(&mut self, path: &str) -> Result<(i64, i64), ZkError> {
+        let (_, stat) = self.create(path, wire::EPHEMERAL).await?;
+        Ok((stat.created, stat.stamp_ms))
     }
 
     /// Create a node that stays; one that is there already is as good.
@@ -177,13 +188,13 @@ impl Conn {
         }
     }
 
-    async fn create(&mut self, path: &str, flags: i32) -> Result<(String, i64), ZkError> {
+    async fn create(&mut self, path: &str, flags: i32) -> Result<(String, Stat), ZkError> {
         self.number += 1;
         let request = wire::create(self.number, path, flags);
         let answer = self.ask(&request).await?;
         let mut read = In(&answer);
         let path = read.text().ok_or(GARBLED)?;
-        Ok((path, read.stat().ok_or(GARBLED)?.0))
+        Ok((path, read.stat().ok_or(GARBLED)?))
     }
 
     /// The names of the nodes right below one, in no order; none where that is not there.
@@ -206,7 +217,10 @@ impl Conn {
     pub async fn exists(&mut self, path: &str) -> Result<Option<(i64, i64)>, ZkError> {
         let request = self.next(Op::Exists).text(path).flag(false).framed();
         match self.ask(&request).await {
-            Ok(answer) => In(&answer).stat().ok_or(GARBLED).map(Some),
+            Ok(answer) => {
+                let stat = In(&answer).stat().ok_or(GARBLED)?;
+                Ok(Some((stat.created, stat.session)))
+            }
             Err(ZkError::Refused(NO_NODE)) => Ok(None),
             Err(why) => Err(why),
         }
@@ -440,6 +454,11 @@ pub struct Status {
     pub leads: bool,
     /// The last transaction that it knows; greater for a leader of a later term.
     pub transaction: i64,
+}
+
+/// The term of a transaction: in each at most one server leads.
+pub fn term(transaction: i64) -> i64 {
+    transaction >> 32
 }
 
 /// Ask a server what it does; none while it has no leader.

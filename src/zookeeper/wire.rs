@@ -129,17 +129,30 @@ impl In<'_> {
         (0..count).map(|_| self.text()).collect()
     }
 
-    /// The transaction that created a node, and the session that it goes with (0: none).
-    pub(super) fn stat(&mut self) -> Option<(i64, i64)> {
-        let created = self.long()?;
-        for _ in 0..3 {
-            self.long()?;
-        }
+    pub(super) fn stat(&mut self) -> Option<Stat> {
+        let (created, _modified) = (self.long()?, self.long()?);
+        let (stamp_ms, _modified_ms) = (self.long()?, self.long()?);
         for _ in 0..3 {
             self.int()?;
         }
-        Some((created, self.long()?))
+        let session = self.long()?;
+        Some(Stat {
+            created,
+            stamp_ms,
+            session,
+        })
     }
+}
+
+/// What is told of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stat {
+    /// The transaction that created it.
+    pub(super) created: i64,
+    /// The leader's time of day when it began that transaction, in ms since 1970.
+    pub(super) stamp_ms: i64,
+    /// The session that it goes with; 0: none.
+    pub(super) session: i64,
 }
 
 /// The first whole message of `got`, without its length, taken out of it. `limit`: the longest that makes sense.

@@ -17,7 +17,8 @@ pub(super) const NODE_CLOCK: KindInfo = KindInfo {
              seconds a second (0.05 is 5 % fast). Redis keeps times to live as wall clock times, so a step forward ends \
              leases early and a step back makes them longer. Monotonic clocks are true. Healing a step is a step the \
              other way: after a step back it ends leases early, which were granted in between. Servers of the run are \
-             started with the shim (cc is needed).",
+             started with the shim (cc is needed). On ZooKeeper the target is `leader`: its sessions run on the \
+             monotonic clock, and no answer of a follower tells the time.",
     targets: NODES,
     allowed: &["for", "until", "step", "drift"],
     required: &[],
@@ -25,7 +26,8 @@ pub(super) const NODE_CLOCK: KindInfo = KindInfo {
     plain: false,
     inverse: "the true time again, which is a step itself; without `for` or `until` at the end of the load",
     attestation: "TIME on a direct connection, against this machine's clock, has gone on by the step, and PTTL of a key \
-                  has fallen by it; of a drift, TIME goes on at that speed; then TIME is true again",
+                  has fallen by it; of a drift, TIME goes on at that speed; then TIME is true again. Of ZooKeeper's leader: \
+                  the ctime by which it stamps a new node, in place of both",
 };
 
 pub(super) const CLIENT_CLOCK: KindInfo = KindInfo {
