@@ -31,6 +31,8 @@ enum Event {
         node: usize,
         cmd: OwnedCmd,
         slot: u64,
+        /// The sender's own links, where it has some.
+        from: Option<Rc<Vec<Link>>>,
     },
     Deliver {
         slot: u64,
@@ -285,9 +287,9 @@ impl Table {
     }
 }
 
-/// Clock, network and servers.
+/// Clock, network and servers; and one's own links to them, where one does not use those of all.
 #[derive(Clone)]
-pub(super) struct World(Rc<Inner>);
+pub(super) struct World(Rc<Inner>, Option<Rc<Vec<Link>>>);
 
 struct Inner {
     now: Cell<Duration>,
@@ -306,7 +308,7 @@ impl World {
     /// `nodes` servers, each message 1 ms on its way.
     pub(super) fn new(nodes: usize) -> Self {
         let ms = Duration::from_millis(1);
-        Self(Rc::new(Inner {
+        let all = Inner {
             now: Cell::default(),
             next: Cell::new(1),
             events: RefCell::default(),
@@ -316,7 +318,13 @@ impl World {
             links: RefCell::new(vec![Link::Takes(ms, ms); nodes]),
             sent: RefCell::default(),
             waiting: RefCell::default(),
-        }))
+        };
+        Self(Rc::new(all), None)
+    }
+
+    /// The same world from another place: each server over these links.
+    pub(super) fn seen_over(&self, links: Vec<Link>) -> Self {
+        Self(self.0.clone(), Some(Rc::new(links)))
     }
 
     pub(super) fn link(&self, node: usize, link: Link) {
@@ -394,11 +402,17 @@ impl World {
 
     fn happen(&self, event: Event) {
         match event {
-            Event::Arrive { node, cmd, slot } => {
+            Event::Arrive {
+                node,
+                cmd,
+                slot,
+                from,
+            } => {
                 let now = self.0.now.get();
                 let state = cmd.state(node);
                 let reply = self.0.tables.borrow_mut()[state].run(cmd, now);
-                if let Link::Takes(_, back) = self.0.links.borrow()[node] {
+                let all = self.0.links.borrow();
+                if let Link::Takes(_, back) = from.as_deref().unwrap_or(&all)[node] {
                     let answer = Ok(reply);
                     self.later(back, Event::Deliver { slot, answer });
                 }
@@ -447,12 +461,21 @@ impl Env for World {
             .split(' ')
             .next()
             .unwrap_or_default();
-        let link = self.0.links.borrow()[node];
+        let from = self.1.clone();
+        let link = from.as_deref().unwrap_or(&self.0.links.borrow())[node];
         if link != Link::Refused {
             self.0.sent.borrow_mut().push((node, kind.to_owned()));
         }
         let cmd = OwnedCmd::from(cmd);
-        let arrive = |after| self.later(after, Event::Arrive { node, cmd, slot });
+        let arrive = |after| {
+            let event = Event::Arrive {
+                node,
+                cmd,
+                slot,
+                from,
+            };
+            self.later(after, event);
+        };
         match link {
             Link::Takes(there, _) | Link::AnswerLost(there) => arrive(there),
             Link::RequestLost => {}

@@ -310,6 +310,37 @@ fn redlock_grants_twice_when_a_node_of_a_thin_quorum_restarts_empty() {
     assert_eq!(release(&world, &*redlock, "c"), Ok(()));
 }
 
+/// Three clients that begin together, each with some of five servers next to it; the round of the first grant.
+fn first_grant(rounds: u32, pause: impl Fn(&World) -> Duration + Copy) -> Option<u32> {
+    let world = World::new(5);
+    let each = [0..2, 2..4, 4..5].map(|near: std::ops::Range<usize>| {
+        let far = |n| if near.contains(&n) { 1 } else { 15 };
+        let links = (0..5).map(|n| Link::Takes(millis(far(n)), millis(far(n))));
+        let place = world.seen_over(links.collect());
+        let redlock = lock("redlock");
+        async move {
+            for round in 0..rounds {
+                let owner = place.random().to_string();
+                if redlock.acquire(&place, KEY, &owner).await.is_ok() {
+                    return Some(round);
+                }
+                place.sleep(pause(&place)).await;
+            }
+            None
+        }
+    });
+    let all = world.run(futures_util::future::join_all(each));
+    all.into_iter().flatten().min()
+}
+
+#[test]
+fn redlock_with_equal_fixed_retry_delays_splits_the_vote_again_and_again() {
+    let retry = millis(40);
+    assert_eq!(first_grant(1000, |_| retry), None);
+    let drawn = |world: &World| retry / 2 + millis(world.random() % 20);
+    assert!(first_grant(1000, drawn).is_some_and(|round| round < 100));
+}
+
 #[test]
 fn the_wrong_locks_make_their_one_mistake_and_the_right_one_none() {
     let late_release = |name| {
