@@ -24,6 +24,7 @@ IMAGES=(
     "fencepost/redis:8|redis8|trixie"
     "fencepost/valkey:8|valkey8|trixie"
     "fencepost/etcd:3.4|etcd|bookworm"
+    "fencepost/etcd:3.5|etcd|trixie"
     "fencepost/zookeeper:3.8|zookeeper|bookworm"
     "fencepost/toxiproxy:2.12|toxiproxy|-"
 )

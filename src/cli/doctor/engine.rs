@@ -18,6 +18,7 @@ const IMAGES: [&str; 6] = [
     "fencepost/redis:8",
     "fencepost/valkey:8",
     "fencepost/etcd:3.4",
+    "fencepost/etcd:3.5",
     "fencepost/zookeeper:3.8",
 ];
 const NEEDED: usize = 2;
