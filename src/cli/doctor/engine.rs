@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 /// The default images; without the first two no workload runs as it stands.
-const IMAGES: [&str; 6] = [
+const IMAGES: [&str; 7] = [
     "fencepost/redis:7",
     "fencepost/toxiproxy:2.12",
     "fencepost/redis:8",
