@@ -65,26 +65,43 @@ fn a_toxiproxy_that_is_killed_from_outside_is_named_and_the_run_is_unknown() {
     assert_eq!(code, Some(2), "{text}\n{said}");
 }
 
+const ETCD: [&str; 2] = [r#"topology = "etcd""#, r#"name = "etcd""#];
+const SENTINEL: [&str; 2] = [r#"topology = "sentinel""#, r#"name = "set-nx-lua""#];
+const SINGLE: [&str; 2] = [r#"topology = "single""#, r#"name = "set-nx-lua""#];
+
 /// The others stand in for it, so that the load does not notice.
 #[test]
-fn a_member_that_is_removed_from_outside_makes_the_run_unknown() {
-    let test = "a_member_that_is_removed_from_outside_makes_the_run_unknown";
-    removed_from_outside(test, r#"topology = "etcd""#, r#"name = "etcd""#, "n3");
+fn a_member_that_is_paused_from_outside_makes_the_run_unknown() {
+    let test = "a_member_that_is_paused_from_outside_makes_the_run_unknown";
+    let lost = "a server was lost by no fault of the run (n3: engine: paused)";
+    meddled_with(test, ETCD, ("n3", &["pause"]), lost);
 }
 
 #[test]
 fn a_sentinel_that_is_removed_from_outside_makes_the_run_unknown() {
     let test = "a_sentinel_that_is_removed_from_outside_makes_the_run_unknown";
-    removed_from_outside(
-        test,
-        r#"topology = "sentinel""#,
-        r#"name = "set-nx-lua""#,
-        "s3",
-    );
+    let lost = "a server was lost by no fault of the run (s3: ";
+    meddled_with(test, SENTINEL, ("s3", &["rm", "-f"]), lost);
 }
 
-/// Removes a server's container once a client holds the lock.
-fn removed_from_outside(test: &str, topology: &str, lock: &str, server: &str) {
+/// Nobody is granted the lock any more, which is no deadlock of the lock's.
+#[test]
+fn the_one_server_that_is_removed_from_outside_makes_the_run_unknown() {
+    let test = "the_one_server_that_is_removed_from_outside_makes_the_run_unknown";
+    let lost = "a server was lost by no fault of the run (n1: ";
+    meddled_with(test, SINGLE, ("n1", &["rm", "-f"]), lost);
+}
+
+/// It answers again, and has forgotten every link.
+#[test]
+fn a_toxiproxy_that_is_restarted_from_outside_makes_the_run_unknown() {
+    let test = "a_toxiproxy_that_is_restarted_from_outside_makes_the_run_unknown";
+    let lost = "Toxiproxy had lost a link when the faults had ended";
+    meddled_with(test, SINGLE, ("toxiproxy", &["restart", "-t", "0"]), lost);
+}
+
+/// Does this to a container of a run once a client holds the lock, and demands what is then said of it.
+fn meddled_with(test: &str, [topology, lock]: [&str; 2], (who, what): (&str, &[&str]), lost: &str) {
     if !harness::docker_answers() {
         return harness::skipped(test);
     }
@@ -103,17 +120,16 @@ fn removed_from_outside(test: &str, topology: &str, lock: &str, server: &str) {
     wait(|| granted(&dir.path().join("results/lost")));
     let mut list = Command::new("docker");
     list.args(["ps", "--format", "{{.ID}} {{.Names}}", "--filter"]);
-    list.arg(format!("name=-{server}$"));
+    list.arg(format!("name=-{who}$"));
     let all = list_of(&mut list).expect("the engine answers");
     let ours = all.iter().find(|(id, _)| owner_of(id) == driver.id());
     let (id, _) = ours.expect("a container of this run");
-    let removed = Command::new("docker").args(["rm", "-f", id]).output();
-    assert!(removed.expect("docker runs").status.success());
+    let done = Command::new("docker").args(what).arg(id).output();
+    assert!(done.expect("docker runs").status.success());
     let out = driver.wait_with_output().expect("it ends");
     let text = String::from_utf8_lossy(&out.stdout);
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let lost = format!("a server did not run at the end ({server}: ");
-    assert!(flat.contains(&lost), "{text}");
+    assert!(flat.contains(lost), "{text}");
     assert_eq!(out.status.code(), Some(2), "{text}");
 }
 

@@ -155,6 +155,8 @@ pub(crate) struct Facts {
     pub off_schedule: Vec<String>,
     /// Toxiproxy was lost, and with it every way to the servers.
     pub proxy_lost: bool,
+    /// A server did not run, or did not answer, when all faults were healed.
+    pub server_lost: bool,
 
     /// Pieces of all promises.
     pub promise: Vec<Piece>,
@@ -209,6 +211,7 @@ impl Facts {
             ended_by_themselves: Vec::new(),
             off_schedule: Vec::new(),
             proxy_lost: false,
+            server_lost: false,
             promise: Vec::new(),
             by_key: Vec::new(),
             by_owner: Map::default(),

@@ -25,6 +25,8 @@ pub struct Found {
 pub enum FolderError {
     /// A path cannot be looked at.
     Io(PathBuf, std::io::Error),
+    /// A pipe, a socket, a device: reading it could wait for ever.
+    NoFile(PathBuf),
     /// There is no workload in any of them.
     Empty(PathBuf),
     /// More files or folders in folders than any set of workloads has.
@@ -84,6 +86,9 @@ fn walk(path: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), Folde
     let io = |error| FolderError::Io(path.to_owned(), error);
     let about = std::fs::metadata(path).map_err(io)?;
     if !about.is_dir() {
+        if !about.is_file() {
+            return Err(FolderError::NoFile(path.to_owned()));
+        }
         files.push(path.to_owned());
         return Ok(());
     }
@@ -99,6 +104,9 @@ fn walk(path: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), Folde
         if entry.file_type().map_err(io)?.is_dir() {
             below.push(path);
         } else if path.extension().is_some_and(|e| e == "toml") {
+            if !std::fs::metadata(&path).map_err(io)?.is_file() {
+                return Err(FolderError::NoFile(path));
+            }
             here.push(path);
         }
     }

@@ -102,7 +102,8 @@ impl Place {
         let cluster = &self.session.cluster;
         if !outcome.as_ref().is_ok_and(healed)
             || cluster.failed_over().await
-            || !cluster.not_running().await.is_empty()
+            || !cluster.lost().await.is_empty()
+            || cluster.link_lost().await.is_some()
         {
             self.spoiled.set(true);
         }

@@ -121,6 +121,14 @@ pub(super) fn no_workloads(error: &FolderError) -> Exit {
             format!("{}: {error}", path.display()),
             "name folders or files of workloads",
         ),
+        FolderError::NoFile(path) => (
+            format!("{}: no file", path.display()),
+            "a pipe, a socket or a device is no workload",
+        ),
+        FolderError::Twice(_, one, other) if one == other => (
+            format!("{}: named twice", one.display()),
+            "name each file, or the folder that holds it, once; --repeat makes more runs of it",
+        ),
         FolderError::Empty(path) => (
             format!("{}: no workload in it", path.display()),
             "a workload is a file that ends in .toml",

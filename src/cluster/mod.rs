@@ -62,6 +62,9 @@ use std::time::Duration;
 /// Bound on the time from a server's start to its first PONG.
 pub(crate) const READY: Duration = Duration::from_secs(30);
 
+/// Bound on a server's answer at the end of a run.
+const REACH: Duration = Duration::from_secs(3);
+
 /// Where servers run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backend {
@@ -457,15 +460,44 @@ impl Cluster {
         }
     }
 
-    /// The servers, Sentinels among them, that do not run now, in words: `s2: the container is gone`.
-    pub async fn not_running(&self) -> Vec<String> {
+    /// The servers, Sentinels among them, that do not run now or do not answer, in words: `s2: the container is gone`.
+    pub async fn lost(&self) -> Vec<String> {
         let looks = (0..self.server_count()).map(|n| async move {
-            let state = self.node_state(n).await;
-            (state.phase != Phase::Running)
-                .then(|| format!("{}: {}", self.node_name(n), state.proof))
+            let why = self.alive(n).await.err()?;
+            Some(format!("{}: {why}", self.node_name(n)))
         });
         let found = futures_util::future::join_all(looks).await;
         found.into_iter().flatten().collect()
+    }
+
+    /// It runs, by the kernel and by the engine, which alone knows whom it has paused, and it can be reached.
+    async fn alive(&self, n: usize) -> Result<(), String> {
+        let state = self.node_state(n).await;
+        let state = match &self.servers {
+            Servers::Docker(d) if state.phase == Phase::Running => d.engine_state(n).await,
+            _ => state,
+        };
+        if state.phase != Phase::Running {
+            return Err(state.proof);
+        }
+        match self.speaks {
+            Speaks::Resp => probe::ping(self.direct(n), REACH).await,
+            Speaks::Etcd | Speaks::ZooKeeper => probe::listens(self.direct(n), REACH).await,
+        }
+    }
+
+    /// Why a link does not pass any more: Toxiproxy has no proxy for it, or has it closed.
+    pub async fn link_lost(&self) -> Option<String> {
+        for (from, server) in self.links.keys() {
+            for proxy in self.proxies(from, *server) {
+                match self.toxiproxy.state(&proxy).await {
+                    Err(error) => return Some(error.to_string()),
+                    Ok(state) if !state.enabled => return Some(format!("`{proxy}` is closed")),
+                    Ok(_) => {}
+                }
+            }
+        }
+        None
     }
 
     /// Write each server's log to `dir`: `n1.log` …, `toxiproxy.log`. What cannot be saved is warned of.

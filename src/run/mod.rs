@@ -8,6 +8,7 @@ pub mod clients;
 mod error;
 pub mod grants;
 mod header;
+mod lost;
 pub mod members;
 pub mod recorder;
 pub mod resource;
@@ -260,7 +261,7 @@ impl Stage {
         self.phase("heal");
         progress.phase("heal", None);
         nemesis.end().await;
-        let lost = self.proxy_lost("when the faults had ended").await;
+        let lost = lost::proxy(&self.world, "when the faults had ended").await;
         self.phase("tail");
         progress.phase("tail", Some(load.tail));
         if played {
@@ -277,40 +278,12 @@ impl Stage {
         }
         self.world.clients.roll_call(SIGN_OF_LIFE).await;
         if !lost {
-            self.proxy_lost("at the end of the run").await;
+            lost::proxy(&self.world, "at the end of the run").await;
         }
-        self.servers_lost().await;
+        lost::servers(&self.world).await;
         self.phase("final");
         progress.phase("final reads", None);
         self.world.observer.sample().await;
-    }
-
-    /// Asks Toxiproxy for a sign of life; that it gives none goes on record, for then nothing went through the links.
-    async fn proxy_lost(&self, when: &str) -> bool {
-        let Err(error) = self.world.cluster.toxiproxy().version().await else {
-            return false;
-        };
-        let what = format!("gave no answer {when}: {error}");
-        let world = &self.world;
-        let mut event = driver_event(world.clock.now(), "proxy", |value| {
-            value.proof = Some(what.as_str().into());
-        });
-        event.error = Some("silent".into());
-        world.recorder.emit(event);
-        true
-    }
-
-    /// Looks at every server once all faults are healed; one that does not run goes on record, for no fault of the run
-    /// took it. Where members stand in for each other nothing else need tell that one is gone.
-    async fn servers_lost(&self) {
-        let world = &self.world;
-        for what in world.cluster.not_running().await {
-            let mut event = driver_event(world.clock.now(), "server", |value| {
-                value.proof = Some(what.as_str().into());
-            });
-            event.error = Some("lost".into());
-            world.recorder.emit(event);
-        }
     }
 
     /// The loops of the clients that no step names, or of those that one does.

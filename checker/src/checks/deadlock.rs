@@ -32,6 +32,9 @@ fn run(a: &mut Analysis) -> Answer {
     if f.proxy_lost {
         return Answer::unknown("Toxiproxy was lost, and with it every way to the servers");
     }
+    if f.server_lost {
+        return Answer::unknown("a server was lost by no fault of the run");
+    }
     let mut found = Found::default();
     let mut short = 0u64;
     let mut seen = 0u64;

@@ -41,9 +41,10 @@ impl Collector {
                 ended.push(format!("Toxiproxy {what}"));
             }
             "server" if event.error.is_some() => {
+                self.facts.server_lost = true;
                 let what = event.value.proof.as_deref().unwrap_or("is not said");
                 let ended = &mut self.facts.ended_by_themselves;
-                ended.push(format!("a server did not run at the end ({what})"));
+                ended.push(format!("a server was lost by no fault of the run ({what})"));
             }
             "adapter" if event.error.is_some() => {
                 let client = event.client.as_deref().unwrap_or("?");

@@ -345,6 +345,11 @@ impl Docker {
         node.engine_state(&self.engine).await
     }
 
+    /// What the engine says of a node: a container that it has paused still runs, as far as the kernel tells.
+    pub(super) async fn engine_state(&self, n: usize) -> NodeState {
+        self.nodes[n].engine_state(&self.engine).await
+    }
+
     /// Start a dead node again. Kept data lives in the container's own layer. Dropped data goes with the container: a
     /// new one of the same name takes its place, and it is looked at that it is new and the old one is gone.
     pub(super) async fn restart(&self, n: usize, data: RestartData) -> Result<(), ClusterError> {
