@@ -509,9 +509,12 @@ fn promoted_words(f: &Facts, cause: &Cause, victim: (u32, String), next: &str) -
     let (node, whose) = (f.names.text(event.node), victim.1);
     let (since, when) = (seconds(event.not_before), seconds(event.at));
     if f.section(victim.0).inv >= event.at {
+        let stays = unread::stays(f, victim.0);
+        let old = stays.iter().map(|s| s.node).find(|n| *n != event.node);
+        let old = old.map_or("a node", |n| f.names.text(n));
         return format!(
-            "{node}, promoted between {since} and {when}, has {next}'s key, and {whose} was granted after that by a \
-             node that still took itself for the primary"
+            "{node}, promoted between {since} and {when}, has {next}'s key, and {whose} was granted after that by \
+             {old}, which still took itself for the primary"
         );
     }
     format!(
