@@ -294,10 +294,25 @@ fn packets_are_not_lost_where_that_would_hit_the_whole_machine() {
     let (ran, _) = run(LOSSY, "local", None);
     assert_eq!(ran.code, 69, "{}\n{}", ran.stdout, ran.stderr);
     for part in [
-        "cannot be filtered",
+        "cannot be made on the local backend",
         "share this machine's network",
         "hint: ",
     ] {
         assert!(ran.stderr.contains(part), "{part} in {}", ran.stderr);
     }
+}
+
+/// All servers of the local backend reach each other by one address.
+#[test]
+fn links_that_cannot_be_told_apart_are_refused_before_a_server_is_started() {
+    let cut = "cluster = { topology = 'sentinel' }\nlock = { name = 'set-nx-lua' }\n\
+        [[fault]]\nkind = 'partition'\ntarget = 'link:primary>replicas'\nat = '1s'\nfor = '1s'\n";
+    let (ran, _) = run(cut, "local", None);
+    assert_eq!(ran.code, 69, "{}\n{}", ran.stdout, ran.stderr);
+    assert!(
+        ran.stderr.contains("link:primary>servers"),
+        "{}",
+        ran.stderr
+    );
+    assert!(!ran.stderr.contains("ready in"), "{}", ran.stderr);
 }
