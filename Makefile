@@ -53,7 +53,7 @@ threshold: build ## how far a server's clock must step for Redlock to break, aga
 soak: build ## each promised outcome twenty times, on containers, without retries
 	@scripts/soak.sh
 
-matrix: build ## every fault on every topology, SEEDS times each (35 minutes each; says first how long)
+matrix: build ## every fault on every topology, SEEDS times each (40 minutes each; says first how long)
 	@$(FENCEPOST) suite workloads/matrix --repeat $(SEEDS) --seed 1 --results results/matrix
 
 comparison: build ## each file of workloads/compare/, EPISODES=20 times each system, with A/A beside: an hour; EXPOSURE=both twice that

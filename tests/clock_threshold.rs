@@ -38,23 +38,31 @@ struct Step {
 }
 
 impl Step {
-    fn words(&self) -> String {
-        let what = if self.broke {
+    fn above_ms(&self) -> f64 {
+        self.wide_ms - self.line_ms
+    }
+
+    fn found(&self) -> &'static str {
+        if self.broke {
             "two holders"
         } else {
             "one holder"
-        };
+        }
+    }
+
+    fn words(&self) -> String {
         format!(
-            "step {:>4.0} ms, line {:.1} ms ({:+.1}): {what}",
+            "step {:>4.0} ms, line {:.1} ms ({:+.1}): {}",
             self.wide_ms,
             self.line_ms,
-            self.wide_ms - self.line_ms
+            self.above_ms(),
+            self.found()
         )
     }
 
     /// Neither side of the line is contradicted: a step below it breaks nothing, one clearly above it does.
     fn holds(&self) -> bool {
-        let above = self.wide_ms - self.line_ms;
+        let above = self.above_ms();
         if self.broke {
             above > 0.0
         } else {
@@ -71,19 +79,13 @@ fn markdown(table: &[Step]) -> String {
         | step δ | line | δ − line | found |\n|---:|---:|---:|---|\n"
         .to_owned();
     for step in table {
-        let found = if step.broke {
-            "two holders"
-        } else {
-            "one holder"
-        };
-        let above = step.wide_ms - step.line_ms;
-        let (wide, line) = (step.wide_ms, step.line_ms);
+        let (wide, line, above) = (step.wide_ms, step.line_ms, step.above_ms());
         let row = [
             format!("{wide:.0} ms"),
             format!("{line:.1} ms"),
             format!("{above:+.1} ms"),
         ];
-        text += &["| ", &row.join(" | "), " | ", found, " |\n"].concat();
+        text += &["| ", &row.join(" | "), " | ", step.found(), " |\n"].concat();
     }
     text
 }

@@ -3,7 +3,7 @@
 mod harness;
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const WORKLOAD: &str = r#"
@@ -110,13 +110,7 @@ fn meddled_with(test: &str, [topology, lock]: [&str; 2], (who, what): (&str, &[&
     let text = std::fs::read_to_string(&file).expect("a workload");
     let text = text.replace(r#"topology = "single""#, topology);
     std::fs::write(&file, text).expect("written");
-    let driver = harness::fencepost()
-        .args(["run", &file, "--backend", "docker", "--results"])
-        .arg(dir.path().join("results"))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("fencepost runs");
+    let driver = driver(&dir, &file, "docker");
     wait(|| granted(&dir.path().join("results/lost")));
     let mut list = Command::new("docker");
     list.args(["ps", "--format", "{{.ID}} {{.Names}}", "--filter"]);
@@ -131,6 +125,17 @@ fn meddled_with(test: &str, [topology, lock]: [&str; 2], (who, what): (&str, &[&
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(flat.contains(lost), "{text}");
     assert_eq!(out.status.code(), Some(2), "{text}");
+}
+
+/// A run of this file whose results go into the folder.
+fn driver(dir: &tempfile::TempDir, file: &str, backend: &str) -> Child {
+    harness::fencepost()
+        .args(["run", file, "--backend", backend, "--results"])
+        .arg(dir.path().join("results"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("fencepost runs")
 }
 
 /// The pid of the driver that a container's label names.
@@ -149,13 +154,7 @@ fn owner_of(container: &str) -> u32 {
 fn killed_from_outside(name: &str) -> (Option<i32>, String, String) {
     let dir = tempfile::tempdir().expect("a folder");
     let file = workload(&dir, r#"name = "set-nx-lua""#);
-    let driver = harness::fencepost()
-        .args(["run", &file, "--backend", "local", "--results"])
-        .arg(dir.path().join("results"))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("fencepost runs");
+    let driver = driver(&dir, &file, "local");
     let child = child_of(driver.id(), name);
     wait(|| granted(&dir.path().join("results/lost")));
     let killed = Command::new("kill").args(["-9", &child]).status();

@@ -79,6 +79,15 @@ pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, FolderError> {
             return Err(FolderError::Empty(path.clone()));
         }
     }
+    for file in &files {
+        let about = std::fs::metadata(file);
+        if !about
+            .map_err(|e| FolderError::Io(file.clone(), e))?
+            .is_file()
+        {
+            return Err(FolderError::NoFile(file.clone()));
+        }
+    }
     Ok(files)
 }
 
@@ -86,9 +95,6 @@ fn walk(path: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), Folde
     let io = |error| FolderError::Io(path.to_owned(), error);
     let about = std::fs::metadata(path).map_err(io)?;
     if !about.is_dir() {
-        if !about.is_file() {
-            return Err(FolderError::NoFile(path.to_owned()));
-        }
         files.push(path.to_owned());
         return Ok(());
     }
@@ -104,9 +110,6 @@ fn walk(path: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), Folde
         if entry.file_type().map_err(io)?.is_dir() {
             below.push(path);
         } else if path.extension().is_some_and(|e| e == "toml") {
-            if !std::fs::metadata(&path).map_err(io)?.is_file() {
-                return Err(FolderError::NoFile(path));
-            }
             here.push(path);
         }
     }
@@ -168,6 +171,12 @@ mod tests {
         let both = ["one", "two"].map(|name| dir.path().join(name));
         let twice = load(&both, &Overrides::default());
         assert!(matches!(twice, Err(FolderError::Twice(name, _, _)) if name == "a"));
+        let pipe = dir.path().join("pipe");
+        std::fs::create_dir(&pipe).expect("a folder");
+        let _listens =
+            std::os::unix::net::UnixListener::bind(pipe.join("a.toml")).expect("a socket");
+        let no_file = load(&[pipe], &Overrides::default());
+        assert!(matches!(no_file, Err(FolderError::NoFile(_))));
         let gone = load(&[dir.path().join("gone")], &Overrides::default());
         assert!(matches!(gone, Err(FolderError::Io(..))));
     }

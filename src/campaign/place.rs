@@ -91,6 +91,9 @@ impl Place {
                 setting.progress,
             );
             let done = run.await.map_err(Stop::Run)?;
+            if !done.intact {
+                self.spoiled.set(true);
+            }
             summarise(&done.dir)
         };
         let outcome = tokio::select! {
@@ -99,12 +102,7 @@ impl Place {
             why = halt.heard() => Err(Stop::Halted(why)),
         };
         let healed = |s: &Summary| s.faults.iter().all(|f| f.unproved == 0);
-        let cluster = &self.session.cluster;
-        if !outcome.as_ref().is_ok_and(healed)
-            || cluster.failed_over().await
-            || !cluster.lost().await.is_empty()
-            || cluster.link_lost().await.is_some()
-        {
+        if !outcome.as_ref().is_ok_and(healed) || self.session.cluster.failed_over().await {
             self.spoiled.set(true);
         }
         outcome

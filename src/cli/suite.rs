@@ -129,10 +129,6 @@ pub(super) fn no_workloads(error: &FolderError) -> Exit {
             format!("{}: named twice", one.display()),
             "name each file, or the folder that holds it, once; --repeat makes more runs of it",
         ),
-        FolderError::Empty(path) => (
-            format!("{}: no workload in it", path.display()),
-            "a workload is a file that ends in .toml",
-        ),
         FolderError::Twice(name, one, other) => (
             format!(
                 "{} and {}: both are the workload {name}, so their results would be one",
@@ -140,6 +136,10 @@ pub(super) fn no_workloads(error: &FolderError) -> Exit {
                 other.display()
             ),
             "rename one of the files, or give it `name = \"…\"` at its head",
+        ),
+        FolderError::Empty(path) => (
+            format!("{}: no workload in it", path.display()),
+            "a workload is a file that ends in .toml",
         ),
         FolderError::TooMany(path) => (
             format!(

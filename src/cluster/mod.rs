@@ -470,19 +470,15 @@ impl Cluster {
         found.into_iter().flatten().collect()
     }
 
-    /// It runs, by the kernel and by the engine, which alone knows whom it has paused, and it can be reached.
+    /// It runs, and answers around Toxiproxy.
     async fn alive(&self, n: usize) -> Result<(), String> {
         let state = self.node_state(n).await;
-        let state = match &self.servers {
-            Servers::Docker(d) if state.phase == Phase::Running => d.engine_state(n).await,
-            _ => state,
-        };
         if state.phase != Phase::Running {
             return Err(state.proof);
         }
-        match self.speaks {
-            Speaks::Resp => probe::ping(self.direct(n), REACH).await,
-            Speaks::Etcd | Speaks::ZooKeeper => probe::listens(self.direct(n), REACH).await,
+        match &self.servers {
+            Servers::Local(l) => probe::ping(l.direct(n), REACH).await,
+            Servers::Docker(d) => d.alive(n, REACH).await,
         }
     }
 

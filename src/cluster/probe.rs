@@ -92,14 +92,6 @@ async fn until(
     }
 }
 
-/// Something listens there.
-pub async fn listens(address: SocketAddr, deadline: Duration) -> Result<(), String> {
-    match tokio::time::timeout(deadline, TcpStream::connect(address)).await {
-        Ok(connected) => connected.map(drop).map_err(|e| e.to_string()),
-        Err(_) => Err(format!("no connection within {deadline:?}")),
-    }
-}
-
 /// The server's name and version, such as `redis 7.0.15`, from INFO.
 pub async fn version(address: SocketAddr) -> Option<String> {
     let whole = |got: &str| {

@@ -101,7 +101,7 @@ impl Nemesis {
 }
 
 /// Until when the worker that pulled the trigger is held up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Held {
     /// Not at all: the fault takes its time, and a worker that waited for it would be another fault.
     No,

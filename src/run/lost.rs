@@ -19,11 +19,13 @@ pub(super) async fn proxy(world: &World, when: &str) -> bool {
     true
 }
 
-/// Looks at every server; no fault of the run took one that does not run or answer now.
-pub(super) async fn servers(world: &World) {
-    for what in world.cluster.lost().await {
-        say(world, ("server", "lost"), &what);
+/// Looks at every server; no fault of the run took one that does not run or answer now. Whether there is such a one.
+pub(super) async fn servers(world: &World) -> bool {
+    let lost = world.cluster.lost().await;
+    for what in &lost {
+        say(world, ("server", "lost"), what);
     }
+    !lost.is_empty()
 }
 
 fn say(world: &World, (f, error): (&'static str, &'static str), what: &str) {

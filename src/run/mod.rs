@@ -55,6 +55,8 @@ pub struct Done {
     pub dir: PathBuf,
     /// What the checker says.
     pub verdict: Verdict,
+    /// At the end all servers ran and answered, and all links passed.
+    pub intact: bool,
 }
 
 /// How far a run is.
@@ -106,7 +108,7 @@ pub async fn run(
     let stage = Stage::set(session, plan, prefix, &dir, progress).await?;
     let outcome = stage.play(progress).await;
     session.save_logs(&dir).await;
-    outcome.map_err(broken)?;
+    let intact = outcome.map_err(broken)?;
     let history = dir.join("history.jsonl");
     std::fs::metadata(&history).map_err(broken)?;
     progress.phase("check", None);
@@ -114,7 +116,11 @@ pub async fn run(
     let bytes = serde_json::to_vec_pretty(&verdict).map_err(|e| broken(e.into()))?;
     results::write_atomically(&dir.join("verdict.json"), &bytes).map_err(broken)?;
     results::point_latest(&dir).map_err(broken)?;
-    Ok(Done { dir, verdict })
+    Ok(Done {
+        dir,
+        verdict,
+        intact,
+    })
 }
 
 /// Checks off the runtime's thread, so that a signal is still heard.
@@ -214,11 +220,12 @@ impl Stage {
         })
     }
 
-    /// The phases. An error is the history's file refusing a write; the clients are ended in any case.
-    async fn play(self, progress: &dyn Watcher) -> std::io::Result<()> {
+    /// The phases, and whether all was there at their end. An error is the history's file refusing a write; the clients
+    /// are ended in any case.
+    async fn play(self, progress: &dyn Watcher) -> std::io::Result<bool> {
         let recorder = self.world.recorder.clone();
         let outcome = tokio::select! {
-            () = self.phases(progress) => Ok(()),
+            intact = self.phases(progress) => Ok(intact),
             error = recorder.failure() => Err(error),
         };
         let Self {
@@ -236,10 +243,10 @@ impl Stage {
         if let Some(observer) = world.and_then(|world| Rc::try_unwrap(world.observer).ok()) {
             observer.stop().await;
         }
-        outcome.and(recorder.take_failure().map_or(Ok(()), Err))
+        recorder.take_failure().map_or(outcome, Err)
     }
 
-    async fn phases(&self, progress: &dyn Watcher) {
+    async fn phases(&self, progress: &dyn Watcher) -> bool {
         let load = &self.shared.plan.load;
         self.phase("load");
         progress.phase("load", Some(load.length));
@@ -261,7 +268,7 @@ impl Stage {
         self.phase("heal");
         progress.phase("heal", None);
         nemesis.end().await;
-        let lost = lost::proxy(&self.world, "when the faults had ended").await;
+        let mut lost = lost::proxy(&self.world, "when the faults had ended").await;
         self.phase("tail");
         progress.phase("tail", Some(load.tail));
         if played {
@@ -278,12 +285,13 @@ impl Stage {
         }
         self.world.clients.roll_call(SIGN_OF_LIFE).await;
         if !lost {
-            lost::proxy(&self.world, "at the end of the run").await;
+            lost = lost::proxy(&self.world, "at the end of the run").await;
         }
-        lost::servers(&self.world).await;
+        lost |= lost::servers(&self.world).await;
         self.phase("final");
         progress.phase("final reads", None);
         self.world.observer.sample().await;
+        !lost
     }
 
     /// The loops of the clients that no step names, or of those that one does.

@@ -19,8 +19,8 @@ mod sentinels;
 use super::error::ClusterError;
 use super::layout::Layout;
 use super::{
-    Namespace, NodeState, READY, Speaks, Spec, etcd, local, probe, sentinel, server_flags, shim,
-    zookeeper,
+    Namespace, NodeState, Phase, READY, Speaks, Spec, etcd, local, probe, sentinel, server_flags,
+    shim, zookeeper,
 };
 use crate::plan::{Persistence, Reach, RestartData, Topology};
 use crate::reaper::{Reaper, engine};
@@ -345,9 +345,14 @@ impl Docker {
         node.engine_state(&self.engine).await
     }
 
-    /// What the engine says of a node: a container that it has paused still runs, as far as the kernel tells.
-    pub(super) async fn engine_state(&self, n: usize) -> NodeState {
-        self.nodes[n].engine_state(&self.engine).await
+    /// It runs by the engine, too, which alone knows whom it has paused, and answers.
+    pub(super) async fn alive(&self, n: usize, deadline: Duration) -> Result<(), String> {
+        let node = &self.nodes[n];
+        let state = node.engine_state(&self.engine).await;
+        if state.phase != Phase::Running {
+            return Err(state.proof);
+        }
+        node.answers(self.published, deadline).await
     }
 
     /// Start a dead node again. Kept data lives in the container's own layer. Dropped data goes with the container: a

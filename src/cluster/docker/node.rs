@@ -13,6 +13,9 @@ use std::cell::{Cell, RefCell};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
+/// Bound on one try to hear a server that starts.
+const TRY: Duration = Duration::from_millis(500);
+
 pub(super) struct Node {
     pub(super) name: String,
     pub(super) recipe: Recipe,
@@ -87,22 +90,21 @@ impl Node {
 
     /// It says PONG; a member of etcd listens to the others, a server of ZooKeeper to clients, which each does before it
     /// serves these.
-    async fn answers(&self, published: bool) -> Result<(), String> {
-        const TRY: Duration = Duration::from_millis(500);
+    pub(super) async fn answers(&self, published: bool, deadline: Duration) -> Result<(), String> {
         match self.recipe.speaks {
-            Speaks::Resp => probe::until_pong(self.address(published), TRY, || None).await,
+            Speaks::Resp => probe::until_pong(self.address(published), deadline, || None).await,
             Speaks::Etcd => {
                 let at = address(&self.live.borrow(), etcd::PEERS, published);
-                etcd::until_listens(at, TRY).await
+                etcd::until_listens(at, deadline).await
             }
-            Speaks::ZooKeeper => zookeeper::until_listens(self.address(published), TRY).await,
+            Speaks::ZooKeeper => zookeeper::until_listens(self.address(published), deadline).await,
         }
     }
 
     pub(super) async fn ready(&self, engine: &Engine, published: bool) -> Result<(), ClusterError> {
         let since = Instant::now();
         loop {
-            let pong = self.answers(published).await;
+            let pong = self.answers(published, TRY).await;
             // Looked at in the moment of its start, it may have had no address yet, or a shell for its process.
             let now = self.recipe.look(engine, &self.id()).await?;
             let running = now.running;
