@@ -66,7 +66,7 @@ results: build ## docs/results.md, from what `make comparison`, `make matrix` an
 	   echo; cat results/threshold.md; } > docs/results.md.new
 	@mv docs/results.md.new docs/results.md
 
-libraries: build ## docs/libraries.md: the scorecard of every library that `adapters/setup` could install (about 90 s each)
+libraries: build ## docs/libraries.md: the scorecard of every library that `adapters/setup` could install (ten minutes)
 	@$(FENCEPOST) scorecard --markdown > docs/libraries.md.new || [ $$? -le 2 ]
 	@mv docs/libraries.md.new docs/libraries.md
 

@@ -5,7 +5,8 @@ Owns standard input and output, threads and codes. Must not know any lock librar
 
 Each worker has two threads of its own: one makes every lock call, so that a library's thread-local state is right,
 the other spends `work`, so that `extend` can come meanwhile. What disturbs a worker (`cancel`, `drop` and the like) has a
-thread for itself, since it comes while the worker's own is in a call.
+thread for itself, since it comes while the worker's own is in a call. `kill-thread` ends the thread that makes the lock
+calls, whatever it holds; the worker's next call is made by a new one. Python ends no thread inside of a call.
 """
 import importlib.metadata
 import json
@@ -21,7 +22,7 @@ REFUSED = {
     "masterdown", "noscript", "busy", "noauth",
 }
 NOTHING_SENT = {"unsupported", "bad-request", "not-initialised"}
-DISTURB = {"cancel": "cancel", "interrupt": "interrupt", "drop": "drop", "kill-thread": "kill_thread"}
+DISTURB = {"cancel": "cancel", "interrupt": "interrupt", "drop": "drop"}
 DEFINITE = {
     "acquire": REFUSED | NOTHING_SENT | {"held", "too-late", "no-quorum"},
     "release": NOTHING_SENT | {"not-owner", "not-held"},
@@ -220,9 +221,10 @@ def serve(adapter):
         elif op in ("acquire", "release", "extend", "held", "work"):
             place = (request.get("worker", 0), op == "work")
             if place not in workers:
-                workers[place] = queue.SimpleQueue()
-                threading.Thread(target=work_off, args=(adapter, workers[place]), daemon=True).start()
+                workers[place] = Worker(adapter)
             workers[place].put(request)
+        elif op == "kill-thread":
+            LINES.write({"id": number, **kill_thread(workers, request.get("worker", 0))})
         elif op in DISTURB:
             threading.Thread(target=say, args=(adapter, request), daemon=True).start()
         else:
@@ -232,16 +234,54 @@ def serve(adapter):
     os._exit(0)
 
 
-def work_off(adapter, requests):
-    while True:
-        say(adapter, requests.get())
+class Worker:
+    """A thread that makes one call after the other. Only the thread that reads standard input puts and ends."""
+
+    def __init__(self, adapter):
+        self.requests, self.lock, self.open = queue.SimpleQueue(), threading.Lock(), 0
+        self.thread = threading.Thread(target=self.work_off, args=(adapter,), daemon=True)
+        self.thread.start()
+
+    def put(self, request):
+        with self.lock:
+            self.open += 1
+        self.requests.put(request)
+
+    def work_off(self, adapter):
+        while (request := self.requests.get()) is not None:
+            # Before it is told: whoever was answered finds the worker at rest.
+            answer = answered(adapter, request)
+            with self.lock:
+                self.open -= 1
+            LINES.write(answer)
+
+    def end(self):
+        """False: it is in a call, or one waits for it."""
+        with self.lock:
+            if self.open:
+                return False
+        self.requests.put(None)
+        self.thread.join()
+        return True
+
+
+def kill_thread(workers, number):
+    worker = workers.get((number, False))
+    if worker is not None and not worker.end():
+        return {"type": "fail", "error": "unsupported", "message": "Python ends no thread inside of a call"}
+    workers.pop((number, False), None)
+    return {"type": "ok"}
 
 
 def say(adapter, request):
+    LINES.write(answered(adapter, request))
+
+
+def answered(adapter, request):
     called = time.monotonic()
     answer = attempt(adapter, request["op"], request)
     took = round((time.monotonic() - called) * 1000, 3)
-    LINES.write({"id": request["id"], **answer, "took_ms": took})
+    return {"id": request["id"], **answer, "took_ms": took}
 
 
 def attempt(adapter, op, request):

@@ -13,6 +13,7 @@
 //! | number | `renewed` | info | a keep-alive that the library sent by itself was confirmed: `since`, `ttl_ms` if not the model's |
 //! | number | `lost` | info | the library told its holder that the lock is gone |
 //! | `driver` | `death` | info | `client` was killed or ended; stamped before kill(2) is called; `proof`; with `error` `unplanned` where nobody killed it |
+//! | `driver` | `thread-end` | info | the thread of `client`'s `worker` was ended by a step, and with it what it held: `not_before` |
 //! | `driver` | `birth` | info | `client` answers (again); `library`-like facts in `proof` |
 //! | `driver` | `library` | info | what the clients' library says of itself, as JSON in `proof` |
 //! | `driver` | `messages` | info | what `client` said at its end: it sent so many commands to servers (`messages`) |

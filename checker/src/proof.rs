@@ -77,7 +77,7 @@ fn ended(f: &Facts, i: u32) -> String {
             _ => "its release, which may have taken effect, was invoked",
         }
     } else if s.died {
-        "its client died"
+        "its client or thread ended"
     } else {
         "its worker was told of the loss, or let go"
     };

@@ -54,7 +54,7 @@ pub(crate) struct Section {
     pub release: Ended,
     /// Told lost, closed, dead, or the same worker's next acquire on that key, whichever is first.
     pub over: Ns,
-    /// The client died in it.
+    /// The client, or the thread that held it, ended in it.
     pub died: bool,
     /// A reader's of a read-write lock.
     pub shared: bool,

@@ -169,6 +169,7 @@ const VIOLATED: &[(&str, &[&str])] = &[
     ("starvation", &["starvation"]),
     ("starvation-unstated", &[]),
     ("deadlock", &["deadlock"]),
+    ("thread-end", &["deadlock"]),
     ("leak", &["leak"]),
     ("effects", &["effects"]),
     ("notice-zombie", &["notice"]),

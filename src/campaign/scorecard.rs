@@ -117,6 +117,16 @@ mod tests {
         assert_eq!(names[0], FIRST);
     }
 
+    /// Redisson and ShedLock tell no owner: none of the class can be judged, and their cards were unknown for it.
+    #[test]
+    fn no_schedule_asks_for_what_a_library_may_not_offer() {
+        for (name, text) in SCHEDULES {
+            let plans = plan::parse(name, name, text, &Overrides::default()).expect("a plan");
+            let asked = plans[0].expect.contains_key("library");
+            assert!(!asked, "{name} expects `library`, which takes owners");
+        }
+    }
+
     #[test]
     fn each_library_has_a_plan_of_each_schedule() {
         let libraries = libraries().expect("the list");

@@ -5,7 +5,7 @@
 use super::exit::Exit;
 use super::say;
 use super::start::start;
-use super::stopped::{self, on_runtime, stopped};
+use super::stopped::{self, code_of, on_runtime, stopped};
 use super::suite::{Where, minutes};
 use crate::campaign::{self, Flow, Job, Setting, Stop, scorecard, series};
 use crate::own::Own;
@@ -19,6 +19,12 @@ use crate::run::{RunError, results};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Most libraries that are tried side by side unless more are asked for: more of them would wait for each other on few
+/// processors, and what waits cannot be judged.
+const LANES_MAX: usize = 3;
 
 /// Arguments of `scorecard`.
 #[derive(Debug, clap::Args)]
@@ -48,6 +54,10 @@ pub struct Args {
     /// Print the page of all cards as Markdown: of a finding that no public report is known for, without the recipe.
     #[arg(long)]
     markdown: bool,
+    /// How many libraries are tried side by side, each on servers of its own [default: one more than there are processors,
+    /// three at most].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
+    jobs: Option<u8>,
     #[command(flatten)]
     place: Where,
     /// The adapter and its arguments.
@@ -69,7 +79,100 @@ pub fn main(args: &Args) -> Exit {
     if let Err(source) = results::ready(&results) {
         return stopped::no_results(&results, source);
     }
-    on_runtime(cards(args, subjects, &results))
+    let outcome = lanes(args, subjects, &results);
+    if outcome.halted {
+        say::word("interrupted; everything that was started is removed");
+    }
+    let exit = if outcome.whole {
+        tell(args, outcome.cards)
+    } else {
+        tell_part(args, outcome.cards);
+        Exit::Ok
+    };
+    outcome.exit.worst(exit)
+}
+
+/// What came of some of the libraries.
+struct Outcome {
+    cards: Vec<Card>,
+    exit: Exit,
+    /// Nothing ended the command before all was done.
+    whole: bool,
+    /// A signal did.
+    halted: bool,
+}
+
+impl Outcome {
+    /// Without a card.
+    fn ended(exit: Exit) -> Self {
+        Self {
+            cards: Vec::new(),
+            exit,
+            whole: false,
+            halted: false,
+        }
+    }
+}
+
+/// Makes the cards, some libraries side by side: a schedule mostly waits. Each lane has a thread, and on it servers and runs
+/// that share nothing with those of the others.
+fn lanes(args: &Args, subjects: Vec<Subject>, results: &Path) -> Outcome {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let wanted = args.jobs.map_or(LANES_MAX.min(cores + 1), usize::from);
+    let count = wanted.clamp(1, subjects.len().max(1));
+    let order: Vec<String> = subjects.iter().map(|s| s.name.clone()).collect();
+    let mut shares: Vec<Vec<Subject>> = (0..count).map(|_| Vec::new()).collect();
+    for (n, subject) in subjects.into_iter().enumerate() {
+        shares[n % count].push(subject);
+    }
+    let alone = count == 1;
+    if !alone {
+        match expected(args, &shares) {
+            Ok(time) => say::word(&format!(
+                "{} libraries, {count} side by side, about {}",
+                order.len(),
+                minutes(time)
+            )),
+            Err(error) => {
+                say::plan_error(&error);
+                return Outcome::ended(Exit::Usage);
+            }
+        }
+    }
+    let told = AtomicBool::new(false);
+    let lane = |share| {
+        let cell = std::cell::RefCell::new(None);
+        let exit = on_runtime(async {
+            let outcome = cards(args, share, results, alone, &told).await;
+            let exit = outcome.exit;
+            *cell.borrow_mut() = Some(outcome);
+            exit
+        });
+        cell.into_inner().unwrap_or(Outcome::ended(exit))
+    };
+    let outcomes: Vec<Outcome> = std::thread::scope(|scope| {
+        let lanes: Vec<_> = shares
+            .into_iter()
+            .map(|share| scope.spawn(move || lane(share)))
+            .collect();
+        let joined = lanes.into_iter().map(std::thread::ScopedJoinHandle::join);
+        joined
+            .map(|lane| lane.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    });
+    let mut all = Outcome {
+        whole: true,
+        ..Outcome::ended(Exit::Ok)
+    };
+    for outcome in outcomes {
+        all.cards.extend(outcome.cards);
+        all.exit = all.exit.worst(outcome.exit);
+        all.whole &= outcome.whole;
+        all.halted |= outcome.halted;
+    }
+    let place = |card: &Card| order.iter().position(|name| *name == card.subject.name);
+    all.cards.sort_by_key(place);
+    all
 }
 
 /// Who gets a card.
@@ -136,12 +239,39 @@ fn wanted(
     Ok(all)
 }
 
-async fn cards(args: &Args, subjects: Vec<Subject>, results: &Path) -> Exit {
+/// How long the longest of the shares takes, about.
+fn expected(args: &Args, shares: &[Vec<Subject>]) -> Result<Duration, PlanError> {
+    let mut longest = Duration::ZERO;
+    for share in shares {
+        let cards: Vec<Card> = share.iter().cloned().map(fresh).collect();
+        let jobs: Vec<Job> = wanted(args, &cards, 0, |_, _| true)?
+            .into_iter()
+            .map(|w| w.job)
+            .collect();
+        longest = longest.max(campaign::expected_duration(&jobs));
+    }
+    Ok(longest)
+}
+
+/// The cards of these libraries, one after the other on the same servers. `alone`: nobody else is told of beside them;
+/// `told`: another lane has said already why there are no servers.
+async fn cards(
+    args: &Args,
+    subjects: Vec<Subject>,
+    results: &Path,
+    alone: bool,
+    told: &AtomicBool,
+) -> Outcome {
     let (mut signals, backend, why) = match start(&args.place.backend).await {
         Ok(started) => started,
-        Err(exit) => return exit,
+        Err(exit) => return Outcome::ended(exit),
     };
-    let progress = Progress::new(Mode::detect(args.markdown));
+    let mode = if alone {
+        Mode::detect(args.markdown)
+    } else {
+        Mode::Silent
+    };
+    let progress = Progress::new(mode);
     let own = Own::this();
     let setting = Setting {
         backend,
@@ -149,22 +279,24 @@ async fn cards(args: &Args, subjects: Vec<Subject>, results: &Path) -> Exit {
         progress: &progress,
         own: &own,
     };
-    let mut sheet = Sheet::new(args, subjects, &progress);
+    let mut sheet = Sheet::new(args, subjects, &progress, alone);
     for round in 0..=scorecard::TRIES {
         let runs = match sheet.open(args, round) {
             Ok(runs) => runs,
             Err(error) => {
                 say::plan_error(&error);
-                return Exit::Usage;
+                return Outcome::ended(Exit::Usage);
             }
         };
         let jobs: Vec<Job> = runs.iter().map(|w| w.job.clone()).collect();
         if jobs.is_empty() {
             continue;
         }
-        let time = minutes(campaign::expected_duration(&jobs));
-        let count = tables::plural(jobs.len() as u64, "run");
-        say::word(&format!("{count}, about {time}; {why}"));
+        if alone {
+            let time = minutes(campaign::expected_duration(&jobs));
+            let count = tables::plural(jobs.len() as u64, "run");
+            say::word(&format!("{count}, about {time}; {why}"));
+        }
         let outcome = series(&jobs, &setting, &mut signals, |job, made| {
             let of = |w: &&Wanted| w.job.plan.name == job.plan.name;
             if let Some(wanted) = runs.iter().find(of) {
@@ -174,16 +306,51 @@ async fn cards(args: &Args, subjects: Vec<Subject>, results: &Path) -> Exit {
         })
         .await;
         sheet.dismiss();
+        // Without servers nothing is tried again, and there is no card.
+        if let Some(stop) = sheet.no_servers()
+            && outcome.is_ok()
+        {
+            progress.finish();
+            let first = !told.swap(true, Ordering::Relaxed);
+            return Outcome::ended(if first {
+                stopped(&stop)
+            } else {
+                code_of(&stop)
+            });
+        }
         if let Err(stop) = outcome {
             progress.finish();
-            let exit = stopped(&stop);
             sheet.cards.retain(|card| !card.runs.is_empty());
-            tell_part(args, sheet.cards);
-            return exit;
+            let cards = sheet.cards;
+            return match stop {
+                // Each lane hears the signal; it is told once.
+                Stop::Halted(exit) => Outcome {
+                    cards,
+                    halted: true,
+                    ..Outcome::ended(exit)
+                },
+                stop => Outcome {
+                    cards,
+                    ..Outcome::ended(stopped(&stop))
+                },
+            };
         }
     }
     progress.finish();
-    sheet.exit.worst(tell(args, sheet.cards))
+    Outcome {
+        cards: sheet.cards,
+        whole: true,
+        ..Outcome::ended(sheet.exit)
+    }
+}
+
+/// A card with nothing on it.
+fn fresh(subject: Subject) -> Card {
+    Card {
+        subject,
+        about: About::default(),
+        runs: BTreeMap::new(),
+    }
 }
 
 /// The cards as they fill.
@@ -195,21 +362,22 @@ struct Sheet<'a> {
     asked: bool,
     exit: Exit,
     progress: &'a Progress,
+    /// Lanes beside this one: each run is one line, and no more.
+    beside: bool,
+    /// Why there were no servers for a run.
+    serverless: Option<Rc<Stop<Exit>>>,
 }
 
 impl<'a> Sheet<'a> {
-    fn new(args: &Args, subjects: Vec<Subject>, progress: &'a Progress) -> Self {
-        let card = |subject| Card {
-            subject,
-            about: About::default(),
-            runs: BTreeMap::new(),
-        };
+    fn new(args: &Args, subjects: Vec<Subject>, progress: &'a Progress, alone: bool) -> Self {
         Self {
-            cards: subjects.into_iter().map(card).collect(),
+            cards: subjects.into_iter().map(fresh).collect(),
             silent: Vec::new(),
             asked: !args.libraries.is_empty() || !args.command.is_empty(),
             exit: Exit::Ok,
             progress,
+            beside: !alone,
+            serverless: None,
         }
     }
 
@@ -237,6 +405,9 @@ impl<'a> Sheet<'a> {
                         self.exit = self.exit.worst(stopped(&stop));
                     }
                 }
+                if matches!(&*stop, Stop::Cluster(_)) {
+                    self.serverless = Some(stop.clone());
+                }
                 Run::not_made(first_words(&stop.why()), seed)
             }
         };
@@ -244,8 +415,20 @@ impl<'a> Sheet<'a> {
             Ok(verdict) => format!("{:?}", verdict.outcome).to_lowercase(),
             Err(why) => format!("not run: {}", visible(why)),
         };
-        self.progress.line(&format!("{name}, seed {seed}: {what}"));
+        let line = format!("{name}, seed {seed}: {what}");
+        if self.beside {
+            say::word(&line);
+        } else {
+            self.progress.line(&line);
+        }
         self.cards[w.subject].runs.insert(w.schedule, run);
+    }
+
+    /// Why there are no servers, where no run could be made for it.
+    fn no_servers(&self) -> Option<Rc<Stop<Exit>>> {
+        let mut runs = self.cards.iter().flat_map(|c| c.runs.values());
+        let stop = self.serverless.clone()?;
+        (!runs.any(|run| run.made.is_ok())).then_some(stop)
     }
 
     /// Who does not speak gets no card.

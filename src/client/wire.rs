@@ -345,7 +345,9 @@ pub(crate) fn write_ok(id: u64, reply: &Reply, took: Option<Duration>, out: &mut
 
 fn write_took(took: Option<Duration>, out: &mut Vec<u8>) {
     if let Some(took) = took {
-        let _ = write!(out, ",\"took_ms\":{:.3}", took.as_secs_f64() * 1e3);
+        // Whole µs: to format a float costs more than all the rest of the line.
+        let us = took.as_micros();
+        let _ = write!(out, ",\"took_ms\":{}.{:03}", us / 1000, us % 1000);
     }
 }
 

@@ -509,6 +509,7 @@ mod tests {
             "phase",
             "stall",
             "death",
+            "thread-end",
             "client-pause",
             "\\PC*"
         ];

@@ -17,14 +17,17 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BiConsumer;
+import java.util.function.Supplier;
 
 /**
  * The client protocol (PROTOCOL.md) for adapters in Java: lines in, lines out, and the published error codes.
  *
  * <p>Owns standard input and output, threads and codes; knows no lock library. Each worker has one thread that makes all
  * of its lock calls, as locks that belong to a thread need it; `work` is a timer beside it, so that `extend` can come, and
- * `interrupt` comes from the thread that reads.
+ * `interrupt` comes from the thread that reads. `kill-thread` ends a worker's thread between two calls, whatever it holds:
+ * its next call is made by another one. Java ends no thread inside of a call.
  */
 final class Fencepost {
     private Fencepost() {}
@@ -169,6 +172,12 @@ final class Fencepost {
     }
 
     private static boolean answer(long id, String op, Call call) {
+        Map<String, Object> line = answered(id, op, call);
+        write(line);
+        return line.get("type").equals("ok");
+    }
+
+    private static Map<String, Object> answered(long id, String op, Call call) {
         Map<String, Object> line = value("id", id, "type", "ok");
         long called = System.nanoTime();
         try {
@@ -183,8 +192,7 @@ final class Fencepost {
             line.put("message", String.valueOf(error));
         }
         line.put("took_ms", (System.nanoTime() - called) / 1e6);
-        write(line);
-        return line.get("type").equals("ok");
+        return line;
     }
 
     /** Serve until `close` or the end of standard input. */
@@ -227,9 +235,17 @@ final class Fencepost {
                     workers.computeIfAbsent(worker, n -> new Worker()).interrupt();
                     return null;
                 });
+            } else if (op.equals("kill-thread")) {
+                answer(id, op, () -> {
+                    if (workers.containsKey(worker)) {
+                        workers.get(worker).end();
+                    }
+                    workers.remove(worker);
+                    return null;
+                });
             } else {
                 workers.computeIfAbsent(worker, n -> new Worker())
-                        .execute(() -> answer(id, op, () -> call(adapter, op, worker, key, r)));
+                        .execute(() -> answered(id, op, () -> call(adapter, op, worker, key, r)));
             }
         }
         // Threads of the library and calls that hang keep no process.
@@ -239,14 +255,28 @@ final class Fencepost {
     /** A worker's thread. Only a call is interrupted: what came too late for one is not left for the next. */
     private static final class Worker {
         private final ExecutorService executor = Executors.newSingleThreadExecutor(Fencepost::thread);
+        private final AtomicInteger open = new AtomicInteger();
         private Thread calling;
 
-        void execute(Runnable call) {
+        void execute(Supplier<Map<String, Object>> call) {
+            open.incrementAndGet();
             executor.execute(() -> {
                 calling(Thread.currentThread());
-                call.run();
+                Map<String, Object> line = call.get();
                 calling(null);
+                // Before it is told: whoever was answered finds the worker at rest.
+                open.decrementAndGet();
+                write(line);
             });
+        }
+
+        /** The thread ends, whatever it holds. Asked only by the thread that reads, which is the one that gives it calls. */
+        void end() throws InterruptedException {
+            if (open.get() > 0) {
+                throw new Refused("unsupported", "Java ends no thread inside of a call");
+            }
+            executor.shutdown();
+            executor.awaitTermination(10, TimeUnit.SECONDS);
         }
 
         private synchronized void calling(Thread thread) {

@@ -66,7 +66,22 @@ impl Collector {
                         ));
                     }
                     let client = self.facts.names.number(client);
-                    self.client_died(client, event.time);
+                    self.holders_died(client, None, event.time);
+                    self.seats.died(client);
+                }
+                if self.in_tail {
+                    self.facts.tail_from = Some(event.time);
+                }
+            }
+            "thread-end" => {
+                if let (Some(client), Some(worker)) = (event.client.as_deref(), event.worker) {
+                    let client = self.facts.names.number(client);
+                    // The earliest end accuses nobody wrongly.
+                    let at = event
+                        .value
+                        .not_before
+                        .map_or(event.time, |t| t.min(event.time));
+                    self.holders_died(client, Some(worker), at);
                 }
                 if self.in_tail {
                     self.facts.tail_from = Some(event.time);
@@ -76,9 +91,12 @@ impl Collector {
         }
     }
 
-    fn client_died(&mut self, client: Name, at: Ns) {
+    /// What `client` held, or one `worker` of it, is held by nobody from `at` on.
+    fn holders_died(&mut self, client: Name, worker: Option<u32>, at: Ns) {
         let sections = &mut self.facts.sections;
-        for seat in self.seats.all().iter().filter(|s| s.client == client) {
+        let dead = |w: u32| worker.is_none_or(|of| of == w);
+        let seats = self.seats.all().iter();
+        for seat in seats.filter(|s| s.client == client && dead(s.worker)) {
             if seat.hold.section != NO_SECTION {
                 let s = &mut sections[seat.hold.section as usize];
                 if s.hold_end() > at {
@@ -88,6 +106,5 @@ impl Collector {
                 }
             }
         }
-        self.seats.died(client);
     }
 }

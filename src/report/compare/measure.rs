@@ -103,12 +103,14 @@ impl Pass {
                     self.sent.insert(client, messages);
                 }
             }
-            ("death", _) => {
-                self.died = true;
+            ("death" | "thread-end", _) => {
+                self.died |= e.f == "death";
                 let client = e.client.as_deref().unwrap_or_default();
+                let of = e.worker.filter(|_| e.f == "thread-end");
+                let lives = |(c, w): &(String, u32)| c != client || of.is_some_and(|of| of != *w);
                 for key in self.keys.values_mut() {
-                    key.holders.retain(|(c, _)| c != client);
-                    key.wanting.retain(|(c, _)| c != client);
+                    key.holders.retain(lives);
+                    key.wanting.retain(lives);
                     key.look(e.time, self.loading, &mut self.found);
                 }
             }

@@ -227,12 +227,14 @@ impl<'a> Pass<'a> {
                 let ms = e.value.ms.unwrap_or_default().clamp(0.0, 1e9);
                 self.track.stalls.push((e.time, ms));
             }
-            "death" => {
+            "death" | "thread-end" => {
                 let client = e.client.as_deref().unwrap_or_default();
+                // A client dies with all of its workers, a thread alone.
+                let of = e.worker.filter(|_| e.f == "thread-end");
                 let dead: Vec<usize> = self
                     .by_worker
                     .iter()
-                    .filter(|((c, _), _)| c == client)
+                    .filter(|((c, w), _)| c == client && of.is_none_or(|of| of == *w))
                     .map(|(_, lane)| *lane)
                     .collect();
                 for lane in dead {

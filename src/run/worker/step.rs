@@ -158,12 +158,28 @@ pub async fn aside(shared: &super::Shared, client: &ClientProcess, doing: &Doing
         }
     };
     let request = Request::Disturb { what, worker, key };
+    let asked = shared.clock.now();
     let answer = client.request(request, shared.plan.lock.timeout).await;
     match answer.result {
-        Ok(_) => ("ok", String::new()),
+        Ok(_) => {
+            if what == Disturb::KillThread {
+                thread_ended(shared, doing, asked);
+            }
+            ("ok", String::new())
+        }
         Err(failure) if failure.definite => ("fail", failure.code),
         Err(failure) => ("info", failure.code),
     }
+}
+
+/// What the worker held is held by nobody any more.
+fn thread_ended(shared: &super::Shared, doing: &Doing, asked: u64) {
+    let mut event = crate::run::driver_event(shared.clock.now(), "thread-end", |value| {
+        value.not_before = Some(asked);
+    });
+    event.client = Some(doing.client.as_str().into());
+    event.worker = Some(doing.worker);
+    shared.recorder.emit(event);
 }
 
 /// Whether a step is [`aside`].
