@@ -66,6 +66,23 @@ fn a_majority_that_is_left_behind_is_caught() {
 }
 
 #[test]
+fn a_lock_without_lease_is_lost_with_the_thread_that_holds_it() {
+    if python(&["redis_py-8.1.0"]) {
+        let ran =
+            |variant| as_stated_with("adapters/kill-thread", "local", &["--variant", variant]);
+        ran("redis-py");
+        let folder = ran("redis-py-no-lease").folders().pop();
+        let folder = folder.expect("a results folder");
+        let found = Ran::verdict(&folder);
+        let deadlock = found.check("deadlock").expect("it is in the verdict");
+        // The process lives on, with another thread that may not give back what the first one held.
+        assert_eq!(deadlock.outcome, Outcome::Violated);
+        let history = std::fs::read_to_string(folder.join("history.jsonl")).expect("a history");
+        assert!(history.contains("\"thread-end\"") && !history.contains("\"f\":\"death\""));
+    }
+}
+
+#[test]
 fn every_report_states_what_must_be_found_and_stands_in_the_table() {
     let dry = say(&["suite", "workloads/reports", "--dry-run", "--seed", "1"]);
     assert_eq!(dry.code, 0, "{}", dry.stderr);

@@ -170,6 +170,7 @@ const VIOLATED: &[(&str, &[&str])] = &[
     ("starvation-unstated", &[]),
     ("deadlock", &["deadlock"]),
     ("thread-end", &["deadlock"]),
+    ("truthful-set-told-late", &["truthful"]),
     ("leak", &["leak"]),
     ("effects", &["effects"]),
     ("notice-zombie", &["notice"]),

@@ -6,7 +6,7 @@ use crate::analysis::{Analysis, Found, finding};
 use crate::blame::never_had;
 use crate::facts::{Denied, Facts, seconds};
 use crate::proof;
-use crate::section::{Ended, Ns, usable};
+use crate::section::{Ended, Ns, Section, usable};
 use crate::verdict::{Blame, Class, Finding};
 
 pub(super) const INFO: CheckInfo = CheckInfo {
@@ -76,7 +76,7 @@ fn denied(f: &Facts, d: &Denied, found: &mut Found) {
     let stays = f.servers.stays(s.key, s.owner, d.inv);
     let there = stays.iter().filter(|stay| {
         let gone = stay.loss.map(|l| f.servers.at(l.seen).not_before);
-        f.servers.at(stay.set).at <= d.inv && gone.is_none_or(|at| at > d.ret)
+        stood_by(f, s, stay.set) <= d.inv && gone.is_none_or(|at| at > d.ret)
     });
     let nodes = there.count();
     // Where one of several nodes decides (a primary), the call may have asked another than the one that holds it.
@@ -101,6 +101,19 @@ fn denied(f: &Facts, d: &Denied, found: &mut Found) {
         finding(f, "truthful", blame, d.ret, &[d.section], sentence)
             .proved(proof::truthful::denied(f, d, nodes))
     });
+}
+
+/// When the value of `s` stood there at the latest, where its `set` is the one at this position. The observer may tell of
+/// it later than of all that the caller has done since; on one server the answer that gave the lock, as the tap saw it, is
+/// older than that, and the same `set`'s if there was no other.
+fn stood_by(f: &Facts, s: &Section, set: u32) -> Ns {
+    let seen = f.servers.at(set);
+    let alone = f.model().nodes == 1 && f.servers.sets_of(s.owner).count() == 1;
+    if alone && seen.not_before <= s.quorum {
+        seen.at.min(s.quorum)
+    } else {
+        seen.at
+    }
 }
 
 /// An ok release after which so many nodes still had the value that it was not gone from a quorum.
