@@ -82,6 +82,45 @@ fn a_lock_without_lease_is_lost_with_the_thread_that_holds_it() {
     }
 }
 
+/// What `script` matches is known to a tap only once the text was sent, and a server that knows it from the run before is
+/// sent a hash alone.
+#[test]
+fn the_second_run_on_the_same_servers_is_as_the_first() {
+    if !python(&["redis_py-8.1.0"]) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("twice.toml");
+    let text = r#"
+        lock = { command = ["python3", "adapters/python/redis_py.py"], ttl = "2s", env = ["XDG_CACHE_HOME", "FENCEPOST_ADAPTERS"] }
+        load = { clients = 2, work = { fixed = "10ms" }, for = "1s", tail = "200ms" }
+        [[fault]]
+        kind = "message"
+        target = "link:c1>n1"
+        on = { message = "EVALSHA", edge = "request", client = "c1", script = "del" }
+        action = "delay"
+        latency = "20ms"
+        [expect]
+        service = "valid"
+    "#;
+    std::fs::write(&file, text).expect("written");
+    let file = file.display().to_string();
+    let results = folder.path().display().to_string();
+    let ran = say(&[
+        "run",
+        &file,
+        "--repeat",
+        "2",
+        "--seed",
+        "1",
+        "--backend",
+        "local",
+        "--results",
+        &results,
+    ]);
+    assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
+}
+
 #[test]
 fn every_report_states_what_must_be_found_and_stands_in_the_table() {
     let dry = say(&["suite", "workloads/reports", "--dry-run", "--seed", "1"]);

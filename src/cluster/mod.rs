@@ -482,6 +482,16 @@ impl Cluster {
         }
     }
 
+    /// Lets servers of Redis or Valkey forget their scripts, as new ones have none: what a library sends when it is not known,
+    /// and what a tap learns from that, is then the same in the first run on them and in the next. One that does not answer
+    /// keeps them; the run will tell of it.
+    pub async fn forget_scripts(&self) {
+        if self.speaks() == Speaks::Resp {
+            let flush = |n| probe::text(self.direct(n), "SCRIPT FLUSH", REACH);
+            futures_util::future::join_all((0..self.node_count()).map(flush)).await;
+        }
+    }
+
     /// Why a link does not pass any more: Toxiproxy has no proxy for it, or has it closed.
     pub async fn link_lost(&self) -> Option<String> {
         for (from, server) in self.links.keys() {

@@ -175,6 +175,7 @@ impl Stage {
         let control =
             (plan.lock.name.as_deref() == Some("perfect")).then(|| Rc::new(Grants::default()));
         let reaper = session.reaper.clone();
+        session.cluster.forget_scripts().await;
         let taps = start_taps(&plan, &session.cluster, prefix, clock, &recorder).await;
         let taps = taps.map_err(|source| RunError::Results {
             path: dir.to_owned(),
