@@ -224,7 +224,7 @@ def serve(adapter):
                 workers[place] = Worker(adapter)
             workers[place].put(request)
         elif op == "kill-thread":
-            LINES.write({"id": number, **kill_thread(workers, request.get("worker", 0))})
+            LINES.write({"id": number, **kill_thread(adapter, workers, request.get("worker", 0))})
         elif op in DISTURB:
             threading.Thread(target=say, args=(adapter, request), daemon=True).start()
         else:
@@ -265,7 +265,11 @@ class Worker:
         return True
 
 
-def kill_thread(workers, number):
+def kill_thread(adapter, workers, number):
+    """Where the library's calls are made by a thread that all workers share, `adapter.shares_a_thread` is true."""
+    if getattr(adapter, "shares_a_thread", False):
+        message = "the library's calls are made by one thread for all workers"
+        return {"type": "fail", "error": "unsupported", "message": message}
     worker = workers.get((number, False))
     if worker is not None and not worker.end():
         return {"type": "fail", "error": "unsupported", "message": "Python ends no thread inside of a call"}

@@ -18,6 +18,8 @@ from redis.backoff import NoBackoff
 
 
 class Adapter:
+    shares_a_thread = True
+
     def init(self, init):
         self.settings, self.handles, self.calls = init, {}, {}
         self.loop = asyncio.new_event_loop()

@@ -218,10 +218,8 @@ impl Analysis {
         let cause = blame::cause(f, pair.a, pair.b);
         self.excluded.extend([pair.a, pair.b]);
         self.explained.extend(cause.seen);
+        // No stall of the machine excuses this: two promises at once are proved by what was promised and kept.
         let found = self.exclusions.entry(cause.check).or_default();
-        if f.faults.stalled_in(f.section(pair.a).inv, pair.from) {
-            found.excused += 1;
-        }
         found.add(Some(pair.cluster), || exclusion_finding(f, pair, &cause));
     }
 

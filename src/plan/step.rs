@@ -155,6 +155,18 @@ pub fn read(
                 })
             }
         };
+        if let Some(StepPlan::Do(d)) = &plan
+            && d.background
+            && before.contains(&d.id.as_str())
+        {
+            let at = one.section.at(if one.section.entry("id").is_some() {
+                "id"
+            } else {
+                "do"
+            });
+            let message = format!("two steps in the background are called `{}`", d.id);
+            texts.problem(&at, message, "`answered` could mean either", None);
+        }
         plans.extend(plan);
     }
     plans

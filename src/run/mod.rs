@@ -437,11 +437,14 @@ fn recipe(
     let millis = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
     let mut options: serde_json::Map<String, serde_json::Value> =
         plan.lock.options.clone().into_iter().collect();
-    options.insert("fencing".into(), plan.lock.fencing.into());
-    options.insert(
-        "connection".into(),
-        serde_json::to_value(plan.lock.connection).unwrap_or_default(),
-    );
+    // These are the built-in locks' own settings; an adapter gets the workload's table and no more.
+    if plan.lock.command.is_empty() {
+        options.insert("fencing".into(), plan.lock.fencing.into());
+        options.insert(
+            "connection".into(),
+            serde_json::to_value(plan.lock.connection).unwrap_or_default(),
+        );
+    }
     if plan.lock.wait > 0 {
         options.insert("wait".into(), plan.lock.wait.into());
     }

@@ -24,9 +24,21 @@ final class ShedLockAdapter implements Fencepost.Adapter {
     public Map<String, Object> init(Fencepost.Init init) {
         this.init = init;
         connections = Lettuce.connect(init);
+        warmUp();
         return Fencepost.value("library", "ShedLock RedisLockProvider", "version",
                 Fencepost.versionOf("shedlock-provider-redis-spring"), "driver",
                 "Lettuce " + Fencepost.versionOf("lettuce-core"), "retries", Lettuce.RETRIES);
+    }
+
+    /** The first call of a new JVM takes up to half a second, and its lease runs meanwhile. No lock key is touched. */
+    private void warmUp() {
+        try {
+            LockConfiguration once =
+                    new LockConfiguration(Instant.now(), "warm-up", Duration.ofMillis(init.ttl_ms), Duration.ZERO);
+            new RedisLockProvider(connections, "adapter", "shedlock").lock(once).ifPresent(SimpleLock::unlock);
+        } catch (RuntimeException error) {
+            System.err.println("warm-up: " + error);
+        }
     }
 
     /** Its keys are `prefix:environment:name`: a provider a key, so that they are the harness's. */

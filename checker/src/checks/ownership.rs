@@ -8,7 +8,7 @@ use crate::analysis::{Analysis, Found, finding};
 use crate::blame::{blamed, culprits};
 use crate::facts::{Facts, seconds};
 use crate::proof;
-use crate::section::Ended;
+use crate::section::{Ended, NEVER};
 use crate::servers::SeenKind;
 use crate::unread::certain_label;
 use crate::verdict::Class;
@@ -83,7 +83,11 @@ fn certain_owner(f: &Facts, set: u32, event: u32) -> Option<u32> {
     };
     // A session has one value for all its attempts: an earlier one's key can have been deleted by its own clean-up.
     let session = b.start < b.inv;
-    let settled = b.key == s.key && b.inv <= e.at && e.at < end && !session;
+    // So has a call that tries again inside, where it got too few of several nodes: what stood there must be of the attempt
+    // that won, which began when the tap says, else at the call's end at the latest.
+    let won = if b.quorum == NEVER { b.ret } else { b.start };
+    let of_winner = f.model().nodes == 1 || s.not_before >= won || e.not_before >= won;
+    let settled = b.key == s.key && b.start <= e.at && e.at < end && !session && of_winner;
     let busy = releasing
         || f.extensions_of(owner).iter().any(|x| {
             // An extension without an answer may still be under way.

@@ -69,6 +69,10 @@ fn denied(f: &Facts, d: &Denied, found: &mut Found) {
     if f.owned_by(s.owner) != Some(d.section) {
         return;
     }
+    // The thread that held it has ended: whoever asks now is another, and it is not theirs.
+    if s.died && s.over <= d.ret {
+        return;
+    }
     // Past its lease a value may stand there that the server would give to nobody any more.
     if d.ret > s.start.saturating_add(usable(s.lease, f.model())) {
         return;

@@ -2,7 +2,7 @@
 //!
 //! Owns these rules. Must not know where the servers come from.
 use super::subject::{Subject, acquire};
-use super::{ANSWER_LIMIT, Findings, Part, Setup, Stop};
+use super::{ANSWER_LIMIT, Findings, Part, Setup};
 use crate::client::signals;
 use crate::client::wire::Request;
 use nix::sys::signal::Signal;
@@ -48,8 +48,8 @@ async fn close(setup: &Setup<'_>, findings: &mut Findings, unasked: &mut Vec<Str
     subject.acquire(0, "lock:5").await?;
     let said = match subject.ask(Request::Close).await {
         Ok(said) => said,
-        Err(Stop(why)) => {
-            findings.wrong(RULE, why);
+        Err(stop) => {
+            findings.wrong(RULE, stop.why);
             subject.finish(unasked).await;
             return Ok(());
         }

@@ -23,9 +23,9 @@ pub(super) async fn part(
 ) -> Part {
     let (mut c1, about) = match Subject::ready(setup, "c1").await {
         Ok(ready) => ready,
-        Err(Stop(why)) => {
-            findings.wrong("handshake", why.clone());
-            return Err(Stop(why));
+        Err(stop) => {
+            findings.wrong("handshake", stop.why.clone());
+            return Err(stop);
         }
     };
     handshake(findings, &about);
@@ -72,9 +72,9 @@ fn handshake(findings: &mut Findings, about: &About) {
 async fn granted(setup: &Setup<'_>, findings: &mut Findings, c1: &mut Subject) -> Part {
     let said = match c1.acquire(0, KEY).await {
         Ok(said) => said,
-        Err(Stop(why)) => {
-            findings.wrong("acquire", why.clone());
-            return Err(Stop(why));
+        Err(stop) => {
+            findings.wrong("acquire", stop.why.clone());
+            return Err(stop);
         }
     };
     let Ok(Reply::Granted {
@@ -82,7 +82,7 @@ async fn granted(setup: &Setup<'_>, findings: &mut Findings, c1: &mut Subject) -
     }) = &said.result
     else {
         findings.wrong("acquire", format!("a free lock: {}", said.words()));
-        return Err(Stop("a free lock is not granted".to_owned()));
+        return Err("a free lock is not granted".to_owned().into());
     };
     findings.ok("acquire", "a free lock is granted");
     let owner = owner.clone().unwrap_or_default();
@@ -236,7 +236,7 @@ async fn refused(findings: &mut Findings, c1: &mut Subject, c2: &mut Subject) ->
     held_try(findings, "one-try", "another process", c2, 0).await?;
     let said = held_try(findings, "workers", "another worker", c1, 1).await?;
     if said.result.is_ok() {
-        return Err(Stop("two workers share one lock".to_owned()));
+        return Err("two workers share one lock".to_owned().into());
     }
     let other = c1.acquire(1, "lock:1").await?;
     if other.result.is_ok() {
@@ -335,7 +335,7 @@ async fn released(setup: &Setup<'_>, findings: &mut Findings, c1: &mut Subject) 
     let said = c1.release(0, KEY).await?;
     if said.result.is_err() {
         findings.wrong("release", format!("by the holder: {}", said.words()));
-        return Err(Stop("the holder cannot release".to_owned()));
+        return Err("the holder cannot release".to_owned().into());
     }
     let left = setup.servers.read(&full(setup), "").await?;
     let left = left.iter().filter(|h| **h != Held::Nothing).count();

@@ -98,6 +98,7 @@ pub const RULES: &[(&str, &str)] = &[
     ("close", "Requests, close"),
     ("end-of-input", "Rules, 7"),
     ("sigterm", "Rules: killed at any moment"),
+    ("answers", "Rules, 2: every request is answered, once"),
     ("output", "Rules, 1"),
 ];
 
@@ -158,11 +159,22 @@ pub struct Setup<'a> {
 }
 
 /// Why the rest of a part cannot be tried.
-struct Stop(String);
+struct Stop {
+    why: String,
+    /// The adapter gave no answer, or is gone.
+    silent: bool,
+}
+
+impl Stop {
+    /// The adapter gave no answer, or is gone.
+    fn silent(why: String) -> Self {
+        Self { why, silent: true }
+    }
+}
 
 impl From<String> for Stop {
     fn from(why: String) -> Self {
-        Self(why)
+        Self { why, silent: false }
     }
 }
 
@@ -225,12 +237,10 @@ impl Findings {
 /// The whole run. `progress` is told each part's name.
 pub async fn check(setup: &Setup<'_>, progress: impl Fn(&str)) -> Vec<Finding> {
     let mut findings = Findings(Vec::new());
-    let mut why = String::new();
+    let mut first_stop: Option<Stop> = None;
     let mut keep = |part: Part| {
-        if let Err(Stop(reason)) = part
-            && why.is_empty()
-        {
-            why = reason;
+        if let Err(stop) = part {
+            first_stop.get_or_insert(stop);
         }
     };
     progress("two processes and one lock");
@@ -253,5 +263,11 @@ pub async fn check(setup: &Setup<'_>, progress: impl Fn(&str)) -> Vec<Finding> {
         [one] => findings.wrong("output", one.clone()),
         [one, rest @ ..] => findings.wrong("output", format!("{one}; and {} more", rest.len())),
     }
-    findings.complete(&why)
+    // What ended a part may stand under no rule of it.
+    match &first_stop {
+        Some(stop) if stop.silent => findings.wrong("answers", stop.why.clone()),
+        None => findings.ok("answers", "to all that it was asked"),
+        Some(_) => {}
+    }
+    findings.complete(first_stop.as_ref().map_or("", |stop| &stop.why))
 }

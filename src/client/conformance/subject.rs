@@ -81,7 +81,7 @@ impl Subject {
         };
         let (sender, notices) = unbounded_channel();
         let process = ClientProcess::spawn(spec, Clock::start(), setup.reaper, sender)
-            .map_err(|e| Stop(chain(&e)))?;
+            .map_err(|e| Stop::from(chain(&e)))?;
         Ok(Self {
             process,
             notices,
@@ -101,7 +101,7 @@ impl Subject {
         };
         match subject.process.init(&init, setup.start_limit).await {
             Ok(about) => Ok((subject, about)),
-            Err(error) => Err(Stop(chain(&error))),
+            Err(error) => Err(Stop::from(chain(&error))),
         }
     }
 
@@ -140,15 +140,17 @@ impl Subject {
         self.listen();
         let name = self.process.name();
         match result.as_ref().err().map(|f| &*f.code) {
-            Some("deadline") => Err(Stop(format!(
+            Some("deadline") => Err(Stop::silent(format!(
                 "{name} gave no answer to `{what}` within {} s",
                 ANSWER_LIMIT.as_secs()
             ))),
             Some("client-died" | "client-gone") => {
                 let how = self.ended.as_deref().unwrap_or("it closed its output");
-                Err(Stop(format!("{name} ended at `{what}`: {how}")))
+                Err(Stop::silent(format!("{name} ended at `{what}`: {how}")))
             }
-            Some("client-backlog") => Err(Stop(format!("{name} does not read its requests"))),
+            Some("client-backlog") => {
+                Err(Stop::silent(format!("{name} does not read its requests")))
+            }
             _ => Ok(Said { result, took }),
         }
     }

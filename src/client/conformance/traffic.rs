@@ -2,7 +2,7 @@
 //!
 //! Owns these rules. Must not know where the servers come from.
 use super::subject::Subject;
-use super::{ANSWER_LIMIT, Findings, Part, Setup, Stop};
+use super::{ANSWER_LIMIT, Findings, Part, Setup};
 use crate::client::errors::Op;
 use crate::client::process::ClientProcess;
 use crate::client::wire::{Disturb, Request};
@@ -97,7 +97,7 @@ async fn flood(setup: &Setup<'_>, findings: &mut Findings, subject: &Subject) ->
     let refused = cycles.into_iter().find_map(|c| c.1);
     if unanswered > 0 {
         findings.wrong("flood", format!("{unanswered} of {TICKS} ticks without ok"));
-        return Err(Stop("it does not stand a flood of requests".to_owned()));
+        return Err("it does not stand a flood of requests".to_owned().into());
     }
     match refused {
         None => findings.ok(

@@ -26,7 +26,7 @@ pub(super) async fn part(
         let hung = setup.servers.hang().await;
         let hangs = match hung {
             Ok(()) => server_hangs(findings, &mut subject).await,
-            Err(why) => Err(Stop(why)),
+            Err(why) => Err(why.into()),
         };
         setup.servers.go_on().await?;
         let said = hangs?;
@@ -38,12 +38,12 @@ pub(super) async fn part(
 }
 
 async fn stopped(findings: &mut Findings, subject: &mut Subject) -> Part {
-    let cannot = |e: std::io::Error| Stop(format!("it cannot be stopped: {e}"));
+    let cannot = |e: std::io::Error| Stop::from(format!("it cannot be stopped: {e}"));
     subject.process.stop().map_err(cannot)?;
     let began = Instant::now();
     while subject.process.state() != ProcState::Stopped {
         if began.elapsed() > ANSWER_LIMIT {
-            return Err(Stop("SIGSTOP did not stop it".to_owned()));
+            return Err("SIGSTOP did not stop it".to_owned().into());
         }
         tokio::time::sleep(MOMENT).await;
     }
@@ -73,9 +73,10 @@ async fn server_hangs(
     const RULE: &str = "server-hangs";
     let said = match subject.acquire(0, "lock:3").await {
         Ok(said) => said,
-        Err(Stop(why)) => {
-            findings.wrong(RULE, format!("{why}: the driver's own limit is missing"));
-            return Err(Stop(why));
+        Err(stop) => {
+            let words = format!("{}: the driver's own limit is missing", stop.why);
+            findings.wrong(RULE, words);
+            return Err(stop);
         }
     };
     if said.result.is_ok() {
