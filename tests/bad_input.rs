@@ -128,6 +128,18 @@ fn a_workload_that_is_none() {
 
 /// A line longer than the renderer can count columns, and more mistakes than anybody reads.
 #[test]
+fn two_steps_of_one_name_in_the_background() {
+    let desk = Desk::new();
+    let step =
+        "[[step]]\nid = \"x\"\nclient = \"c1\"\ndo = \"work\"\nfor = \"10ms\"\nbackground = true\n";
+    let file = desk.file("w.toml", format!("{WORKLOAD}{step}{step}"));
+    let said = desk.run(&[&file]);
+    assert_eq!(said.code, 64, "{}", said.stderr);
+    let told = "two steps in the background are called `x`";
+    assert!(said.stderr.contains(told), "{}", said.stderr);
+}
+
+#[test]
 fn a_workload_without_measure() {
     let desk = Desk::new();
     let many = |n: usize, one: &dyn Fn(usize) -> String, between: &str| {

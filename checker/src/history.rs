@@ -201,7 +201,9 @@ impl HistoryError {
             Self::Empty | Self::NoEvents => {
                 "a run that recorded nothing cannot be judged; look at its log"
             }
-            Self::Binary { .. } => "give the file as the run wrote it: uncompressed JSON lines",
+            Self::Binary { .. } => {
+                "give the file as the run wrote it: JSON lines, plain or compressed with zstd"
+            }
             Self::Foreign { .. } => {
                 "the first line must be a header such as {\"fencepost\":1,\"workload\":\"x\",\"seed\":0,\"model\":{}}"
             }

@@ -38,6 +38,15 @@ enum Command {
     Check(Check),
 }
 
+/// A lease, which takes some time.
+fn lease(text: &str) -> Result<Duration, String> {
+    match duration::parse(text) {
+        Ok(length) if length.is_zero() => Err("a lease of no time is none".to_owned()),
+        Ok(length) => Ok(length),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   fencepost adapter check -- python3 adapters/example.py
@@ -52,7 +61,7 @@ struct Check {
     #[arg(long, value_name = "NAME", value_parser = ["etcd", "zookeeper"])]
     topology: Option<String>,
     /// The lease to ask for.
-    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse)]
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = lease)]
     ttl: Duration,
     /// Bound on one command to one server.
     #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = duration::parse)]
