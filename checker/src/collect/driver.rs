@@ -73,21 +73,20 @@ impl Collector {
                     self.facts.tail_from = Some(event.time);
                 }
             }
-            "thread-end" => {
-                if let (Some(client), Some(worker)) = (event.client.as_deref(), event.worker) {
-                    let client = self.facts.names.number(client);
-                    // The earliest end accuses nobody wrongly.
-                    let at = event
-                        .value
-                        .not_before
-                        .map_or(event.time, |t| t.min(event.time));
-                    self.holders_died(client, Some(worker), at);
-                }
-                if self.in_tail {
-                    self.facts.tail_from = Some(event.time);
-                }
-            }
+            "thread-end" => self.thread_ended(event),
             _ => {}
+        }
+    }
+
+    fn thread_ended(&mut self, event: &Event<'_>) {
+        if let (Some(client), Some(worker)) = (event.client.as_deref(), event.worker) {
+            let client = self.facts.names.number(client);
+            // The earliest end accuses nobody wrongly.
+            let since = event.value.not_before.unwrap_or(event.time);
+            self.holders_died(client, Some(worker), since.min(event.time));
+        }
+        if self.in_tail {
+            self.facts.tail_from = Some(event.time);
         }
     }
 
