@@ -482,9 +482,7 @@ impl Cluster {
         }
     }
 
-    /// Lets servers of Redis or Valkey forget their scripts, as new ones have none: what a library sends when it is not known,
-    /// and what a tap learns from that, is then the same in the first run on them and in the next. One that does not answer
-    /// keeps them; the run will tell of it.
+    /// Lets servers of Redis or Valkey forget their scripts: a library then sends them, and a tap learns them, in each run.
     pub async fn forget_scripts(&self) {
         if self.speaks() == Speaks::Resp {
             let flush = |n| probe::text(self.direct(n), "SCRIPT FLUSH", REACH);
