@@ -197,7 +197,7 @@ fn readmes_example_says_what_is_counted() {
         lines[..2],
         [
             "lease 2s: 76.0 of a million sections outlast it",
-            "count a million sections, and you will find 59 to 94 of them (95 %: chance alone)",
+            "count a million sections, and you will find 59 to 93 of them (95 %: chance alone)",
         ],
         "{said}"
     );

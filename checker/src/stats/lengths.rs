@@ -28,7 +28,11 @@ pub(super) struct Law {
 
 impl Law {
     pub(super) fn of(lengths: &Lengths) -> Self {
-        let mut lengths = lengths.clone();
+        let mut lengths = match lengths {
+            // A density that has no width.
+            Lengths::Exponential(mean) if *mean <= 0.0 => Lengths::Fixed(0.0),
+            other => other.clone(),
+        };
         let mut sums = vec![0.0];
         if let Lengths::Observed(all) = &mut lengths {
             all.sort_by(f64::total_cmp);

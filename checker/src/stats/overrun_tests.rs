@@ -189,6 +189,33 @@ fn the_interval_holds_the_truth() {
 }
 
 #[test]
+fn lengths_of_nothing_are_answered() {
+    let laws = || {
+        let observed = Lengths::Observed(vec![0.0, 0.0]);
+        [
+            Lengths::Fixed(0.0),
+            Lengths::Uniform(0.0, 0.0),
+            Lengths::Exponential(0.0),
+            observed,
+        ]
+    };
+    for (work, pauses) in laws()
+        .into_iter()
+        .flat_map(|w| laws().map(|p| (w.clone(), p)))
+    {
+        for (slack, waits) in [(0.0, false), (0.0, true), (1.0, false), (1.0, true)] {
+            let habits = Habits {
+                waits,
+                ..computing(work.clone(), pauses.clone(), 1.0)
+            };
+            let o = overruns(&habits, slack);
+            let right = o.chance == 0.0 && o.known.low == 0.0 && o.known.high <= 1.0;
+            assert!(right, "{habits:?}, {slack} s: {o:?}");
+        }
+    }
+}
+
+#[test]
 fn one_sample_says_little() {
     let one = |work, pause| overruns(&computing(work, pause, 60.0), 1.0).known;
     let work = one(Lengths::Observed(vec![0.01]), Lengths::Fixed(0.1));

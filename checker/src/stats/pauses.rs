@@ -1,7 +1,8 @@
 //! Sums of as many pauses as chance has it: P(X₁ + … + X_N > x) with N ~ Poisson.
 //!
 //! Owns their computation: in closed form for pauses of one length and for exponential ones, exact for a single pause,
-//! else by convolution on a grid, which rounds a sum of several by about 0.2 % of the lease. No chance in it.
+//! else by convolution on a grid, which rounds a sum of several by about 0.2 % of the lease. Where more than 300 pauses are
+//! to be expected in one section, their sum is taken as normal. Nothing is drawn.
 use super::lengths::{Law, Lengths};
 use statrs::function::erf::erfc;
 
