@@ -1,4 +1,4 @@
-//! Sums of as many pauses as chance has it: P(X₁ + … + X_N > x) with N ~ Poisson.
+//! Sums of as many pauses as chance has it: P(X₁ + … + Xₙ > x) with n from a Poisson.
 //!
 //! Owns their computation: in closed form for pauses of one length and for exponential ones, exact for a single pause,
 //! else by convolution on a grid, which rounds a sum of several by about 0.2 % of the lease. Where more than 300 pauses are
