@@ -177,3 +177,88 @@ fn a_longer_lease_and_a_rarer_pause_overrun_less() {
     assert!(chance(&point(500, 7_000)) < chance(&point(500, 700)) / 9.0);
     say(&["predict", "--ttl", "1s", "--work", "1ms", "--pause", "2s"]).refused(64, &["how often"]);
 }
+
+#[test]
+fn readmes_example_says_what_is_counted() {
+    let said = say(&[
+        "predict",
+        "--ttl",
+        "2s",
+        "--work",
+        "300ms",
+        "--pause",
+        "exponential:400ms",
+        "--pause-every",
+        "60s",
+    ]);
+    let said = said.good();
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(
+        lines[..2],
+        [
+            "lease 2s: 76.0 of a million sections outlast it",
+            "count a million sections, and you will find 59 to 93 of them (95 %: chance alone)",
+        ],
+        "{said}"
+    );
+    assert_eq!(lines[5], "lease 16s: < 1e-6", "{said}");
+    for part in ["begin at random", "ends after 1978 ms", "add up"] {
+        assert!(lines[6].contains(part), "{said}");
+    }
+    // A closed form knows nothing of samples, and no sample is beyond it.
+    assert!(!said.contains("samples tell"), "{said}");
+}
+
+#[test]
+fn the_tail_of_a_file_counts_and_is_but_a_sample() {
+    let dir = tempfile::tempdir().expect("temp folder");
+    let file = dir.path().join("work.txt");
+    let text = ["10\n".repeat(99_900), "5000\n".repeat(100)].concat();
+    std::fs::write(&file, text).expect("samples");
+    let said = say(&[
+        "predict",
+        "--json",
+        "--ttl",
+        "1s",
+        "--work",
+        &file.display().to_string(),
+        "--pause",
+        "1ms",
+        "--pause-every",
+        "24h",
+    ]);
+    let json: serde_json::Value = serde_json::from_str(&said.good()).expect("JSON");
+    let near = |value: &serde_json::Value, per_million: f64, by: f64| {
+        let said = value.as_f64().expect("a number") * 1e6;
+        assert!((said - per_million).abs() < by, "{said}: {json}");
+    };
+    near(&json["chance"], 1_000.0, 0.1);
+    // Clopper and Pearson of 100 in 100,000.
+    near(&json["known"]["low"], 813.8, 2.0);
+    near(&json["known"]["high"], 1_216.1, 2.0);
+    let others = json["others"].as_array().expect("other leases");
+    assert_eq!(others.len(), 4);
+    // 8 s hold even the longest.
+    near(&others[3]["chance"], 0.0, 0.1);
+    near(&others[3]["known"]["high"], 36.9, 0.5);
+}
+
+#[test]
+fn what_is_no_length_is_told_as_what_it_is() {
+    let with = |ttl, work| {
+        say(&[
+            "predict",
+            "--ttl",
+            ttl,
+            &format!("--work={work}"),
+            "--pause",
+            "1s",
+            "--pause-every",
+            "1m",
+        ])
+    };
+    with("1s", "work.txt").refused(64, &["no such file", "exponential:MEAN"]);
+    with("1s", "src").refused(64, &["a folder"]);
+    with("1s", "-").refused(64, &["standard input"]);
+    with("0s", "10ms").refused(64, &["a lease of no time"]);
+}

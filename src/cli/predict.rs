@@ -10,8 +10,17 @@ use std::time::Duration;
 
 /// Bytes of a file of samples that are read.
 const FILE_MAX: u64 = 64 << 20;
-/// Samples kept of a file: more do not sharpen the answer, and each is looked at for each work time.
-const SAMPLES_MAX: usize = 200_000;
+/// Samples kept of a file: each is looked at for each lease.
+const SAMPLES_MAX: usize = 1_000_000;
+
+/// Leases that are shown beside the one that was asked for, as multiples of it.
+const OTHERS: [f64; 4] = [0.5, 2.0, 4.0, 8.0];
+/// Of a million: less is once in 10¹² sections, more than any model of pauses is good for.
+const LEAST: f64 = 1e-6;
+
+/// What stands for lengths.
+const ACCEPTED: &str =
+    "a duration such as 300ms, uniform:A-B, exponential:MEAN, or the path of a file of samples";
 
 /// Arguments of `predict`.
 #[derive(Debug, clap::Args)]
@@ -20,9 +29,15 @@ const SAMPLES_MAX: usize = 200_000;
   fencepost predict --ttl 10s --work work.txt --pause gc.txt --pause-seen-for 24h --json
   fencepost predict --ttl 1s --work uniform:20ms-200ms --pause 3s --pause-every 1h
 
-A file of samples has one duration a line, such as 12ms or 1.5s; a bare number is in ms. Pauses are taken to begin at
-random, independent of the work. Each section that outlasts its lease is an overrun as soon as somebody else wants the
-lock; what it damages depends on the fence.")]
+A file of samples has one duration a line, such as 12ms or 1.5s; a bare number is in ms. Each
+sample is as likely as any other. The range behind a figure is a 95 % interval: samples of work
+and of pauses, and how many pauses came, are drawn by chance, and the longest may not be among
+them; none seen in n leaves 3.7 of n open. (Gamma intervals of Fay and Feuer 1997; two samples
+joined as by Zou and Donner 2008.)
+
+Pauses are taken to begin at random, independent of the work; those of one section add up. Each
+section that outlasts its lease is an overrun as soon as somebody else wants the lock; what it
+damages depends on the fence.")]
 pub struct Args {
     /// The lease.
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
@@ -64,27 +79,41 @@ pub fn main(args: &Args) -> Exit {
     };
     let at = |ttl: Duration| overruns(&habits, slack(ttl, args.grant));
     let answer = at(args.ttl);
+    let others = OTHERS.map(|times| args.ttl.mul_f64(times));
     if args.json {
-        let json = serde_json::json!({
-            "fencepost": 1,
-            "ttl_ms": args.ttl.as_secs_f64() * 1e3,
-            "chance": answer.chance,
-            "known": answer.known,
-            "of_a_million": answer.of_a_million,
-        });
+        let lease = |ttl: Duration, o: &Overruns| {
+            serde_json::json!({
+                "ttl_ms": ttl.as_secs_f64() * 1e3,
+                "slack_ms": slack(ttl, args.grant) * 1e3,
+                "chance": o.chance,
+                "known": o.known,
+                "of_a_million": o.of_a_million,
+            })
+        };
+        let mut json = lease(args.ttl, &answer);
+        json["fencepost"] = 1.into();
+        json["others"] = others.iter().map(|&ttl| lease(ttl, &at(ttl))).collect();
+        json["assumes"] = assumes(args).into();
         say::data(&json.to_string());
         return Exit::Ok;
     }
     say::data(&format!(
-        "lease {}: {} of a million sections outlast it{}; of a million that are looked at, {:.0} to {:.0}",
+        "lease {}: {} of a million sections outlast it{}",
         duration::text(args.ttl),
         per_million(answer.chance),
         known(&answer),
+    ));
+    say::data(&format!(
+        "count a million sections, and you will find {:.0} to {:.0} of them (95 %: {})",
         answer.of_a_million.low,
         answer.of_a_million.high,
+        if answer.known.high > answer.known.low {
+            "chance, and what the samples leave open"
+        } else {
+            "chance alone"
+        },
     ));
-    for times in [0.5, 2.0, 4.0, 8.0] {
-        let ttl = args.ttl.mul_f64(times);
+    for ttl in others {
         let other = at(ttl);
         say::data(&format!(
             "lease {}: {}{}",
@@ -93,7 +122,27 @@ pub fn main(args: &Args) -> Exit {
             known(&other)
         ));
     }
+    say::data(&format!("assumes: {}", assumes(args)));
     Exit::Ok
+}
+
+/// What is counted, in one line.
+fn assumes(args: &Args) -> String {
+    let pause = if args.waits {
+        "work goes on in a pause, so the latest end of one counts; a pause that begins in another is left out"
+    } else {
+        "work stands still in a pause, so all that begin in a section add up; none begins in another"
+    };
+    format!(
+        "pauses begin at random, whatever the work; {pause}; a lease of {} ends after {:.0} ms (1 % of drift, 2 ms{})",
+        duration::text(args.ttl),
+        slack(args.ttl, args.grant) * 1e3,
+        if args.grant.is_zero() {
+            ""
+        } else {
+            " and the grant off"
+        },
+    )
 }
 
 /// From the grant to the end of the lease, s, as the checker counts it: drift of 1 % and 2 ms off.
@@ -106,7 +155,7 @@ fn known(o: &Overruns) -> String {
         return String::new();
     }
     format!(
-        " ({} to {} by what was seen, 95 %)",
+        " ({} to {} as far as the samples tell, 95 %)",
         per_million(o.known.low),
         per_million(o.known.high)
     )
@@ -119,8 +168,10 @@ fn per_million(chance: f64) -> String {
         format!("{n:.0}")
     } else if n >= 1.0 {
         format!("{n:.1}")
-    } else if n > 0.0 {
+    } else if n >= LEAST {
         format!("{n:.2e}")
+    } else if n > 0.0 {
+        format!("< {LEAST:.0e}")
     } else {
         "0".to_owned()
     }
@@ -129,6 +180,12 @@ fn per_million(chance: f64) -> String {
 type Wrong = (String, &'static str);
 
 fn habits(args: &Args) -> Result<Habits, Wrong> {
+    if args.ttl.is_zero() {
+        return Err((
+            "--ttl 0s: a lease of no time is over at once".to_owned(),
+            "a duration above 0, such as --ttl 2s",
+        ));
+    }
     let (work, pauses) = (lengths(&args.work)?, lengths(&args.pause)?);
     let seen = args.pause_seen_for.map(|d| d.as_secs_f64());
     let rate = match (args.pause_every, seen, &pauses) {
@@ -152,12 +209,11 @@ fn habits(args: &Args) -> Result<Habits, Wrong> {
         pauses,
         rate,
         waits: args.waits,
-        observed_s: seen,
     })
 }
 
 fn lengths(text: &str) -> Result<Lengths, Wrong> {
-    let hint = "a duration, uniform:A-B, exponential:MEAN, or a file of samples";
+    let hint = ACCEPTED;
     let one = |t: &str| {
         let d = duration::parse(t).map_err(|e| (format!("`{text}`: {e}"), hint))?;
         Ok(d.as_secs_f64())
@@ -175,10 +231,26 @@ fn lengths(text: &str) -> Result<Lengths, Wrong> {
         }
         return Ok(Lengths::Uniform(low, high));
     }
-    if Path::new(text).is_file() {
-        return samples(Path::new(text)).map_err(|why| (format!("{text}: {why}"), hint));
+    let path = Path::new(text);
+    if path.is_file() {
+        return samples(path).map_err(|why| (format!("{text}: {why}"), hint));
     }
-    one(text).map(Lengths::Fixed)
+    if text.starts_with(|c: char| c.is_ascii_digit()) {
+        // A number with a unit that is none may be a file's name as well: both are told.
+        return one(text)
+            .map(Lengths::Fixed)
+            .map_err(|(why, hint)| (format!("{why}, and no such file"), hint));
+    }
+    let why = if text == "-" {
+        "samples are not read from standard input"
+    } else if path.is_dir() {
+        "a folder, not a file of samples"
+    } else if path.exists() {
+        "not a regular file"
+    } else {
+        "no such file, and not a duration"
+    };
+    Err((format!("`{text}`: {why}"), hint))
 }
 
 fn samples(path: &Path) -> Result<Lengths, String> {
@@ -202,7 +274,7 @@ fn samples(path: &Path) -> Result<Lengths, String> {
         all.push(parsed.ok_or_else(|| format!("line {n}: `{line}` is no duration"))?);
         if all.len() > SAMPLES_MAX {
             return Err(format!(
-                "more than {SAMPLES_MAX} samples: a part of them says as much"
+                "more than {SAMPLES_MAX} samples: draw as many at random (`shuf -n`)"
             ));
         }
     }
@@ -236,12 +308,28 @@ mod tests {
         );
         std::fs::write(file.path(), "12ms\nsoon\n").expect("a file");
         for (text, why) in [
-            ("soon", "soon"),
+            ("soon", "`soon`: no such file, and not a duration"),
+            ("/no/such/work.txt", "no such file"),
+            ("5x", "`x` is no unit of time, and no such file"),
+            ("300", "a duration without a unit"),
+            ("-", "standard input"),
+            ("-5s", "no such file, and not a duration"),
+            ("/dev", "a folder"),
+            ("/dev/null", "not a regular file"),
             ("uniform:2s-1s", "longer"),
             (path.as_str(), "line 2: `soon` is no duration"),
         ] {
-            let (what, _) = lengths(text).expect_err(text);
+            let (what, hint) = lengths(text).expect_err(text);
             assert!(what.contains(why), "{what}");
+            assert!(hint.contains("path of a file"), "{hint}");
         }
+    }
+
+    #[test]
+    fn what_is_too_seldom_is_no_figure() {
+        assert_eq!(per_million(0.0), "0");
+        assert_eq!(per_million(1.35e-17), "< 1e-6");
+        assert_eq!(per_million(5.65e-7), "5.65e-1");
+        assert_eq!(per_million(7.6e-5), "76.0");
     }
 }

@@ -101,6 +101,38 @@ pub fn poisson(k: u64, level: f64) -> Interval {
     }
 }
 
+/// As [`poisson`], for the whole of a weighted count: `k` is what it would be with equal weights, and no whole number.
+pub(super) fn poisson_like(k: f64, level: f64) -> Interval {
+    Interval {
+        low: gamma_spread(k, k, level).low,
+        high: gamma_spread(k + 1.0, k + 1.0, level).high,
+    }
+}
+
+/// The middle of a gamma distribution of this mean and variance.
+pub(super) fn gamma_spread(mean: f64, variance: f64, level: f64) -> Interval {
+    let rest = (1.0 - level) / 2.0;
+    let shape = mean * mean / variance;
+    if mean <= 0.0 || !shape.is_finite() {
+        return Interval {
+            low: mean,
+            high: mean,
+        };
+    }
+    let at = |q: f64| {
+        if shape >= LARGE as f64 {
+            let z = Normal::standard().inverse_cdf(q);
+            return mean * (1.0 - 1.0 / (9.0 * shape) + z / (3.0 * shape.sqrt())).powi(3);
+        }
+        let far = 40.0 + 3.0 * shape + 20.0 * shape.sqrt();
+        solve(1e-12, far, q, |x| gamma_lr(shape, x)) * variance / mean
+    };
+    Interval {
+        low: at(rest),
+        high: at(1.0 - rest),
+    }
+}
+
 /// Fewer episodes than this say too little of their own spread.
 const EPISODES_MIN: usize = 6;
 /// Times that the episodes are drawn anew.

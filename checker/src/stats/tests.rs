@@ -1,8 +1,7 @@
 //! The formulas against published values, and the tests against many comparisons of equals.
 use super::random::SplitMix;
 use super::{
-    Episode, Habits, Interval, Lengths, Overruns, holm, mcnemar, overruns, permutation, poisson,
-    ratio, share, share_one_sided,
+    Episode, Interval, holm, mcnemar, permutation, poisson, ratio, share, share_one_sided,
 };
 
 fn near(i: Interval, low: f64, high: f64, by: f64) {
@@ -180,96 +179,4 @@ fn a_difference_is_found() {
         })
         .collect();
     assert!(permutation(&pairs) < 0.01);
-}
-
-#[test]
-fn overruns_of_one_pause_are_the_formula() {
-    // A pause of 1 s every 100 s hits a section of 0.1 s once in 1,000; the lease of 0.5 s does not outlast it.
-    let habits = Habits {
-        work: Lengths::Fixed(0.1),
-        pauses: Lengths::Fixed(1.0),
-        rate: 0.01,
-        waits: false,
-        observed_s: None,
-    };
-    let o = overruns(&habits, 0.5);
-    assert!(
-        (o.chance - (1.0 - (-0.001_f64).exp())).abs() < 1e-12,
-        "{o:?}"
-    );
-    assert!(
-        o.of_a_million.low > 930.0 && o.of_a_million.high < 1_070.0,
-        "{o:?}"
-    );
-    // A lease of 1.2 s outlasts one pause; two in one section come once in two million.
-    let o = overruns(&habits, 1.2);
-    assert!((o.chance - 0.001_f64.powi(2) / 2.0).abs() < 1e-8, "{o:?}");
-    // Work that outlasts the lease by itself always overruns.
-    assert!((overruns(&habits, 0.05).chance - 1.0).abs() < 1e-12);
-}
-
-#[test]
-fn overruns_of_spread_pauses_are_their_tail() {
-    let habits = Habits {
-        work: Lengths::Exponential(0.05),
-        pauses: Lengths::Exponential(0.3),
-        rate: 0.1,
-        waits: false,
-        observed_s: None,
-    };
-    // By hand: ∫ w-density · (1 − e^(−λ w S(slack − w))) over w, which is near λ E[w · e^(−(slack − w)/0.3)].
-    let (slack, n) = (1.0, 200_000);
-    let mut random = SplitMix(3);
-    let mut uniform = || (random.next() >> 11) as f64 / (1_u64 << 53) as f64;
-    let mut hits = 0.0;
-    for _ in 0..n {
-        let work = -0.05 * (1.0 - uniform()).ln();
-        let left: f64 = slack - work;
-        hits += if left < 0.0 {
-            1.0
-        } else {
-            1.0 - (-0.1 * work * (-left / 0.3).exp()).exp()
-        };
-    }
-    let by_hand = hits / f64::from(n);
-    let o = overruns(&habits, slack);
-    assert!((o.chance / by_hand - 1.0).abs() < 0.1, "{o:?} {by_hand}");
-}
-
-#[test]
-fn what_was_observed_seldom_is_known_little() {
-    let habits = |long: usize| Habits {
-        work: Lengths::Fixed(0.1),
-        pauses: Lengths::Observed([vec![0.01; 1_000 - long], vec![2.0; long]].concat()),
-        rate: 1_000.0 / 86_400.0,
-        waits: false,
-        observed_s: Some(86_400.0),
-    };
-    let (few, many) = (overruns(&habits(3), 1.0), overruns(&habits(300), 1.0));
-    let wide = |o: Overruns| o.known.high / o.known.low;
-    assert!(
-        (wide(few) - 8.77 / 0.619).abs() < 0.1,
-        "Garwood's interval of 3: {few:?}"
-    );
-    assert!(wide(many) < 1.3, "{many:?}");
-    assert!((few.chance - 3.0 * 0.1 / 86_400.0).abs() < 1e-8, "{few:?}");
-    let none = overruns(&habits(0), 1.0);
-    assert!(
-        none.chance < 1e-12 && none.known.high > 4e-6,
-        "none seen is an upper bound: {none:?}"
-    );
-}
-
-#[test]
-fn work_that_waits_goes_on_in_a_pause() {
-    let habits = |waits| Habits {
-        work: Lengths::Fixed(0.1),
-        pauses: Lengths::Fixed(0.45),
-        rate: 0.01,
-        waits,
-        observed_s: None,
-    };
-    // Computing: 0.1 and 0.45 outlast 0.5. Waiting: only a pause in the second half does.
-    assert!((overruns(&habits(false), 0.5).chance - 1e-3).abs() < 1e-6);
-    assert!((overruns(&habits(true), 0.5).chance - 5e-4).abs() < 5e-6);
 }
