@@ -31,6 +31,7 @@ pub mod client;
 pub mod cluster;
 pub mod etcd;
 pub mod fault;
+mod foreign;
 pub mod lock;
 pub mod observe;
 pub mod own;

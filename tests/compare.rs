@@ -135,7 +135,7 @@ fn damage(all: &Value, csv: &str) {
         "{all}"
     );
     assert!(
-        csv.starts_with("exposure,system,measure,value,low,high,episodes\n"),
+        csv.starts_with("exposure,system,measure,value,low,high,episodes,at_least\n"),
         "{csv}"
     );
     assert!(

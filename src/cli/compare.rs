@@ -17,6 +17,7 @@ use crate::report::suite::NotRun;
 use crate::report::tables::plural;
 use crate::report::{self, Summary};
 use crate::run::{results, streams};
+use fencepost_checker::Outcome;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
@@ -196,10 +197,7 @@ fn systems(args: &Args) -> Result<Vec<System>, Exit> {
                 }
                 // A lock that needs a quorum on one server: a combination that makes no sense.
                 Err(error) if points.len() > 1 => {
-                    say::word(&format!(
-                        "left out: {}, which is no workload",
-                        names.join(" · ")
-                    ));
+                    say::word(&format!("left out: {}: {error}", names.join(" · ")));
                     left_out = Some(error);
                 }
                 Err(error) => {
@@ -415,7 +413,12 @@ impl<'a> Compared<'a> {
         let into = &mut self.comparison.systems[system];
         let line = match made {
             Ok(summary) => {
-                let line = report::tables::one_line(&summary);
+                // What its workload states is no matter here, and an axis changes it; unknown is unknown.
+                let found = report::tables::found_line(&summary);
+                let mut line = format!("{}, seed {seed}: {found}", into.label);
+                if summary.verdict.outcome == Outcome::Unknown {
+                    line = format!("{line}; unknown: {}", summary.verdict.reasons.join("; "));
+                }
                 if let Err(error) = into.take(&summary) {
                     say::error(&error, None);
                     self.exit = self.exit.worst(Exit::Missing);

@@ -4,19 +4,18 @@
 //! from elsewhere.
 use super::exit::{Exit, UnknownIs};
 use super::say;
-use crate::campaign;
 use crate::report::compare::Comparison;
-use crate::report::suite::{Run, Suite};
+use crate::report::suite::{Lost, NotRun, Run, Suite};
 use crate::report::tables::plural;
-use crate::report::{self, Summary};
-use std::collections::BTreeSet;
+use crate::report::{self, ReportError, Summary};
+use crate::{campaign, foreign};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 /// Depth of folders in which runs are looked for: results/<workload>/<run>, in a folder a shard, in one for all.
 const DEPTH_MAX: usize = 6;
-/// Bytes of a suite.json that are read.
-const SUITE_MAX: u64 = 64 << 20;
 
 /// Arguments of `merge`.
 #[derive(Debug, clap::Args)]
@@ -25,7 +24,7 @@ const SUITE_MAX: u64 = 64 << 20;
   fencepost merge results --out results/merged --json
   fencepost merge results --markdown > docs/results.md              comparisons first, then the table of workloads")]
 pub struct Args {
-    /// Results folders, or folders of such; each run in them counts once.
+    /// Results folders, or folders of such; each run in them counts once, a copy of it too.
     #[arg(required = true)]
     dirs: Vec<PathBuf>,
     /// Where suite.json, summary.md, junit.xml and index.html go.
@@ -64,11 +63,18 @@ pub fn main(args: &Args) -> Exit {
     let mut met = BTreeSet::new();
     let real = |run: &PathBuf| run.canonicalize().unwrap_or_else(|_| run.clone());
     lying.runs.retain(|run| met.insert(real(run)));
+    let copies = without_copies(&mut lying.runs);
+    if copies > 0 {
+        let runs = plural(copies as u64, "run");
+        say::word(&format!("{runs} left out: a copy of one that is counted"));
+    }
     let found = lying.runs.len();
     let (comparisons, lost) = comparisons(&mut lying);
+    let theirs = found - lying.runs.len();
     let (all, summaries, unread) = together(&lying);
     let unread = unread + lost;
-    if all.runs.is_empty() && (comparisons.is_empty() || !args.markdown) {
+    let nothing = all.runs.is_empty() && all.not_run.is_empty() && all.lost.is_empty();
+    if nothing && (comparisons.is_empty() || !args.markdown) {
         if found > 0 {
             let runs = plural(found as u64, "run");
             say::word(&format!("error: {runs} here, all of comparisons"));
@@ -81,33 +87,55 @@ pub fn main(args: &Args) -> Exit {
         }
         return Exit::Usage;
     }
+    if theirs > 0 && !args.markdown {
+        let runs = plural(theirs as u64, "run");
+        say::word(&format!(
+            "{runs} of comparisons left out; `--markdown` shows these"
+        ));
+    }
     say::word(&format!(
         "{} of {}",
         plural(all.runs.len() as u64, "run"),
         plural(lying.suites.len() as u64, "suite")
     ));
-    let worst = if all.runs.is_empty() {
+    let worst = if nothing {
         Exit::Ok
     } else {
         Exit::of(all.outcome(), args.unknown)
     };
     let exit = if args.markdown {
         let mut text: String = comparisons.iter().map(report::compare::markdown).collect();
-        if !all.runs.is_empty() {
+        if !nothing {
             text.push_str(&report::suite::markdown(&all));
         }
         say::data(&text);
         Exit::Ok
     } else {
-        let written = std::fs::create_dir_all(&args.out).map_or_else(
-            |e| super::stopped::no_results(&args.out, e),
-            |()| super::suite::write(&all, &summaries, &args.out),
-        );
+        let written = write(&all, &summaries, &args.out);
         super::suite::tell(&all, args.json);
         written
     };
     let read = if unread == 0 { Exit::Ok } else { Exit::Unknown };
     exit.worst(read).worst(worst)
+}
+
+/// Writes the files, and says where they are.
+fn write(all: &Suite, summaries: &[Summary], out: &Path) -> Exit {
+    let made = std::fs::create_dir_all(out).map_err(|source| ReportError::Io {
+        path: out.to_owned(),
+        source,
+    });
+    match made.and_then(|()| report::suite::render(all, summaries, out)) {
+        Ok(()) => {
+            say::page(&out.join("index.html"));
+            Exit::Ok
+        }
+        Err(error) => {
+            let hint = "free some space, or choose another folder with --out";
+            say::error(&error, Some(hint));
+            Exit::Missing
+        }
+    }
 }
 
 /// Finds runs and suites below a folder. Links are not followed: `latest` would count a run twice, and a link in a
@@ -117,8 +145,12 @@ fn walk(dir: &Path, depth: usize, out: &Path, lying: &mut Lying) -> std::io::Res
     if dir == out {
         return Ok(());
     }
-    let holds = |name: &str| dir.join(name).is_file();
-    if holds("verdict.json") && holds("history.jsonl") {
+    // Whatever lies under these names: what is no file there is told, not left out.
+    let holds = |name: &str| dir.join(name).symlink_metadata().is_ok();
+    if ["history.jsonl", "verdict.json", "plan.toml"]
+        .into_iter()
+        .any(holds)
+    {
         lying.runs.push(dir.to_owned());
         return Ok(());
     }
@@ -150,7 +182,7 @@ fn comparisons(lying: &mut Lying) -> (Vec<Comparison>, usize) {
     let mut theirs = BTreeSet::new();
     for path in &lying.comparisons {
         match read_json::<Comparison>(path) {
-            Ok(comparison) => {
+            Ok((comparison, _)) => {
                 let episodes = comparison.systems.iter().flat_map(|s| &s.episodes);
                 theirs.extend(episodes.map(|e| (path.as_path(), name(&e.dir))));
                 all.push(comparison);
@@ -184,30 +216,49 @@ fn name(dir: &Path) -> (Option<OsString>, Option<OsString>) {
     (above.map(OsStr::to_owned), own)
 }
 
+/// All that the folders hold, as one suite; and how much of it could not be read.
 fn together(lying: &Lying) -> (Suite, Vec<Summary>, usize) {
     let mut all = Suite {
         fencepost: 1,
         of: 1,
+        merged: true,
         ..Suite::default()
     };
     let mut unread = 0;
-    let mut wrong = |what: String| {
-        unread += 1;
-        say::word(&format!("warning: {}", report::sanitise::visible(&what)));
-    };
-    let mut files = std::collections::BTreeMap::new();
+    let (mut files, mut promised, mut met) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+    let mut seeds = BTreeSet::new();
     for path in &lying.suites {
-        match read_json::<Suite>(path) {
-            Ok(suite) => {
-                for run in &suite.runs {
-                    if let Some(file) = &run.file {
-                        files.insert(run.workload.clone(), file.clone());
-                    }
-                }
-                add(&mut all, suite);
+        let (suite, bytes) = match read_json::<Suite>(path) {
+            Ok(read) => read,
+            Err(why) => {
+                unread += 1;
+                let what = path.display().to_string();
+                lose(&mut all, Lost { what, why });
+                continue;
             }
-            Err(why) => wrong(format!("{}: {why}", path.display())),
+        };
+        // An earlier merge is no part, and a copy of a part is none either.
+        if suite.merged || !met.insert(bytes) {
+            continue;
         }
+        for run in &suite.runs {
+            if let Some(file) = &run.file {
+                files.insert(run.workload.clone(), file.clone());
+            }
+            let what = format!("{}, seed {}", run.workload, run.seed);
+            promised.insert(name(&run.dir), (what, run.dir.clone()));
+        }
+        if suite.of > 1 {
+            seeds.extend(suite.seed);
+        }
+        add(&mut all, suite);
+    }
+    if seeds.len() > 1 {
+        let seeds: Vec<String> = seeds.iter().map(u64::to_string).collect();
+        let seeds = seeds.join(", ");
+        say::word(&format!(
+            "warning: shards of different campaigns: their seeds are {seeds}"
+        ));
     }
     if lying.suites.is_empty() {
         all.shards = vec![1];
@@ -216,26 +267,109 @@ fn together(lying: &Lying) -> (Suite, Vec<Summary>, usize) {
     all.shards.dedup();
     let mut summaries = Vec::new();
     for dir in &lying.runs {
+        let known = promised.remove(&name(dir)).map(|(what, _)| what);
         match report::summarise(dir) {
             Ok(summary) => {
                 let file = files.get(&summary.setup.workload).cloned();
                 all.runs.push(Run::of(&summary, file));
                 summaries.push(campaign::slim(summary));
             }
-            Err(error) => wrong(error.to_string()),
+            Err(error) => {
+                let cut = is_missing(&dir.join("verdict.json"));
+                let what = known.unwrap_or_else(|| guessed(dir));
+                let told = |n: &NotRun| format!("{}, seed {}", n.workload, n.seed) == what;
+                if cut && all.not_run.iter().any(told) {
+                    continue;
+                }
+                let why = if cut {
+                    let dir = dir.display();
+                    format!("{dir}: no verdict.json: it was killed, or is still under way")
+                } else {
+                    error.to_string()
+                };
+                unread += 1;
+                lose(&mut all, Lost { what, why });
+            }
         }
     }
-    all.planned = all.planned.max(all.runs.len() as u64);
+    for (what, dir) in promised.into_values() {
+        let why = format!("its folder {} is not here", dir.display());
+        lose(&mut all, Lost { what, why });
+    }
+    let known = all.runs.len() + all.not_run.len() + all.lost.len();
+    all.planned = all.planned.max(known as u64);
     (all, summaries, unread)
 }
 
-fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, String> {
-    let size = std::fs::metadata(path).map_err(|e| e.to_string())?.len();
-    if size > SUITE_MAX {
-        return Err("too large: more than 64 MiB".to_owned());
+/// Says that there is no result of something, and notes it for all outputs.
+fn lose(all: &mut Suite, lost: Lost) {
+    say::word(&format!("warning: {}: no result: {}", lost.what, lost.why));
+    all.lost.push(lost);
+}
+
+fn is_missing(path: &Path) -> bool {
+    let about = path.symlink_metadata();
+    about.is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound)
+}
+
+/// The workload and seed of a run by the names of its folders: `plain-del.variant/20261130T082201Z-7.2`.
+fn guessed(dir: &Path) -> String {
+    let text = |part: Option<OsString>| part.unwrap_or_default().to_string_lossy().into_owned();
+    let (workload, own) = name(dir);
+    let (workload, own) = (text(workload).replacen('.', "/", 1), text(own));
+    let last = own.rsplit('-').next().unwrap_or_default();
+    let seed = last.split('.').next().unwrap_or_default();
+    match seed.parse::<u64>() {
+        Ok(seed) => format!("{workload}, seed {seed}"),
+        Err(_) => dir.display().to_string(),
     }
-    let text = std::fs::read(path).map_err(|e| e.to_string())?;
-    serde_json::from_slice(&text).map_err(|e| format!("not what its name says: {e}"))
+}
+
+/// A value, and the bytes that it was read from.
+fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<(T, Vec<u8>), String> {
+    let bytes = foreign::read(path, foreign::JSON_MAX).map_err(|e| e.to_string())?;
+    let value = serde_json::from_slice(&bytes);
+    let value = value.map_err(|e| format!("not what its name says: {e}"))?;
+    Ok((value, bytes))
+}
+
+/// Leaves out what is a run that was met before: a copy has its folders' names and its history.
+fn without_copies(runs: &mut Vec<PathBuf>) -> usize {
+    let before = runs.len();
+    let mut met: BTreeMap<_, Vec<PathBuf>> = BTreeMap::new();
+    runs.retain(|run| {
+        let alike = met.entry(name(run)).or_default();
+        let copy = alike.iter().any(|other| same_history(other, run));
+        if !copy {
+            alike.push(run.clone());
+        }
+        !copy
+    });
+    before - runs.len()
+}
+
+fn same_history(a: &Path, b: &Path) -> bool {
+    let same = || -> std::io::Result<bool> {
+        let open = |dir: &Path| foreign::open(&dir.join("history.jsonl"));
+        let (a, b) = (open(a)?, open(b)?);
+        if a.metadata()?.len() != b.metadata()?.len() {
+            return Ok(false);
+        }
+        let (mut a, mut b) = (BufReader::new(a), BufReader::new(b));
+        loop {
+            let (x, y) = (a.fill_buf()?, b.fill_buf()?);
+            let n = x.len().min(y.len());
+            if n == 0 {
+                return Ok(x.len() == y.len());
+            }
+            if x[..n] != y[..n] {
+                return Ok(false);
+            }
+            a.consume(n);
+            b.consume(n);
+        }
+    };
+    same().unwrap_or(false)
 }
 
 /// A suite more. Runs are not taken from it, but from their own folders.

@@ -18,7 +18,7 @@ pub struct Args {
     /// Results folders; several are shown side by side.
     #[arg(required = true)]
     dirs: Vec<PathBuf>,
-    /// Write the page of this one folder here, and nothing into the folder.
+    /// Write the page of this one folder here (`-`: to stdout), and nothing into the folder.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Write one finding of this one folder as an SVG picture here, and nothing into the folder: the first of two holders
@@ -65,15 +65,18 @@ pub fn main(args: &Args) -> Exit {
                 summaries.push(summary);
             }
             Err((error, failed)) => {
-                match inside(dir, "latest/verdict.json").and(inside(dir, "latest")) {
-                    Some(latest) => say::error(&error, Some(&format!("did you mean {latest}?"))),
-                    None => say::error(&error, Some(hint(&error))),
-                }
+                let latest = inside(dir, "latest/verdict.json").and(inside(dir, "latest"));
+                let meant = latest.map(|latest| format!("did you mean {latest}?"));
+                let meant = meant.or_else(|| several(dir));
+                say::error(&error, Some(meant.as_deref().unwrap_or(hint(&error))));
                 exit = exit.worst(failed);
             }
         }
     }
-    say::summaries(&summaries, args.json);
+    // A page on stdout is all of it.
+    if args.html.as_deref() != Some(Path::new("-")) {
+        say::summaries(&summaries, args.json);
+    }
     exit
 }
 
@@ -89,10 +92,14 @@ fn unwritten(error: ReportError) -> Failed {
 }
 
 fn one(dir: &Path, html: Option<&Path>) -> Result<Summary, Failed> {
+    let dir = &resolved(dir);
     let summary = report::summarise(dir).map_err(unread)?;
     let page = if let Some(file) = html {
         let page = report::html::page(&summary);
         page.and_then(|page| write(file, page)).map_err(unwritten)?;
+        if file == Path::new("-") {
+            return Ok(summary);
+        }
         file.to_path_buf()
     } else {
         report::render_all(&summary, dir).map_err(unwritten)?;
@@ -109,6 +116,35 @@ pub(super) fn inside(dir: &Path, name: &str) -> Option<String> {
         .then(|| report::sanitise::visible(&path.display().to_string()).into_owned())
 }
 
+/// Where several runs lie, what shows them together.
+fn several(dir: &Path) -> Option<String> {
+    let holds = |name: &str| dir.join(name).symlink_metadata().is_ok();
+    if ["history.jsonl", "verdict.json", "plan.toml"]
+        .into_iter()
+        .any(holds)
+    {
+        return None;
+    }
+    let below = std::fs::read_dir(dir).ok()?.flatten();
+    let runs = below
+        .into_iter()
+        .any(|e| e.file_type().is_ok_and(|t| t.is_dir()));
+    let shown = dir.display();
+    (runs || holds("suite.json") || holds("compare.json")).then(|| {
+        format!("it is a folder of several runs: `fencepost merge {shown}` shows those below it together")
+    })
+}
+
+/// A link such as `latest` as what it leads to, in the way that it was given: it will lead to another run.
+fn resolved(dir: &Path) -> PathBuf {
+    // Without a slash at its end, which would follow the link.
+    let plain: PathBuf = dir.components().collect();
+    match std::fs::read_link(&plain) {
+        Ok(to) => plain.parent().unwrap_or(Path::new("")).join(to),
+        Err(_) => plain,
+    }
+}
+
 /// Whether there was something to draw.
 fn picture(dir: &Path, file: &Path, check: Option<&str>) -> Result<bool, Failed> {
     let summary = report::summarise(dir).map_err(unread)?;
@@ -121,11 +157,20 @@ fn picture(dir: &Path, file: &Path, check: Option<&str>) -> Result<bool, Failed>
 }
 
 fn write(file: &Path, text: String) -> Result<(), ReportError> {
+    if file == Path::new("-") {
+        say::data(&text);
+        return Ok(());
+    }
     let name = file.file_name().map_or_else(PathBuf::new, PathBuf::from);
     let folder = match file.parent() {
         Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("."),
     };
+    // It was named by hand: a folder that is not there is a slip.
+    std::fs::read_dir(folder).map_err(|source| ReportError::Io {
+        path: folder.to_owned(),
+        source,
+    })?;
     report::files::write(folder, &report::Rendered::new(name, text))
 }
 
@@ -139,7 +184,7 @@ fn hint(error: &ReportError) -> &'static str {
         }
         ReportError::Plan { .. } => "it must be the plan.toml that the run wrote",
         ReportError::Verdict { .. } => {
-            "`fencepost check --json` on its history.jsonl prints the verdict again"
+            "in that folder, `fencepost check --json --expect plan.toml history.jsonl` prints the verdict again"
         }
         ReportError::Junit(_) => "this is a defect of fencepost: please report it with the folder",
     }

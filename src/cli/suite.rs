@@ -102,7 +102,8 @@ pub fn main(args: &Args) -> Exit {
     if let Err(source) = results::ready(&args.place.results) {
         return stopped::no_results(&args.place.results, source);
     }
-    on_runtime(run(args, &jobs, shard))
+    let first = found.first().map(|f| f.plan.seed);
+    on_runtime(run(args, &jobs, shard, first))
 }
 
 fn from_environment() -> Result<Shard, String> {
@@ -249,14 +250,14 @@ fn dry(args: &Args, jobs: &[Job], shard: Shard) -> Exit {
     Exit::Ok
 }
 
-async fn run(args: &Args, jobs: &[Job], shard: Shard) -> Exit {
+async fn run(args: &Args, jobs: &[Job], shard: Shard, first: Option<u64>) -> Exit {
     let (mut signals, backend, why) = match start(&args.place.backend).await {
         Ok(started) => started,
         Err(exit) => return exit,
     };
     say::word(&format!("{}; {why}", size(args, jobs, shard)));
     let progress = Progress::new(Mode::detect(args.json));
-    let mut made = Suites::new(args, jobs, shard, &progress);
+    let mut made = Suites::new(args, jobs, shard, first, &progress);
     let setting = Setting {
         backend,
         results: &args.place.results,
@@ -279,11 +280,18 @@ struct Suites<'a> {
 }
 
 impl<'a> Suites<'a> {
-    fn new(args: &'a Args, jobs: &[Job], shard: Shard, progress: &'a Progress) -> Self {
+    fn new(
+        args: &'a Args,
+        jobs: &[Job],
+        shard: Shard,
+        first: Option<u64>,
+        progress: &'a Progress,
+    ) -> Self {
         Self {
             suite: Suite {
                 fencepost: 1,
-                seed: jobs.first().map(|j| j.plan.seed),
+                // The same in every shard, also where other repetitions fall to it.
+                seed: first,
                 shards: vec![shard.number()],
                 of: shard.of(),
                 planned: jobs.len() as u64,

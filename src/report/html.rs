@@ -55,7 +55,8 @@ impl Renderer for Html {
 /// When its history cannot be read.
 pub fn page(s: &Summary) -> Result<String, ReportError> {
     let track = track(s)?;
-    let plan = std::fs::read_to_string(s.dir.join("plan.toml")).unwrap_or_default();
+    let plan = crate::foreign::text(&s.dir.join("plan.toml"), crate::foreign::PLAN_MAX);
+    let plan = plan.unwrap_or_default();
     let (violations, counted) = violations(s);
     let page = Page {
         policy: policy(),

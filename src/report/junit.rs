@@ -14,7 +14,7 @@
 use super::files::Rendered;
 use super::glyphs::legend;
 use super::sanitise::{visible, xml};
-use super::suite::NotRun;
+use super::suite::{Lost, NotRun};
 use super::summary::{Judged, Judgement, Summary};
 use super::terminal::{finding_head, finding_more};
 use super::{Renderer, ReportError, tables, timeline};
@@ -38,14 +38,18 @@ impl Renderer for Junit {
 /// # Errors
 /// When the XML cannot be written.
 pub fn several(runs: &[Summary]) -> Result<String, ReportError> {
-    campaign(runs, &[])
+    campaign(runs, &[], &[])
 }
 
-/// All runs in one file, and those that could not be made, each as an error.
+/// All runs in one file, and those that could not be made or whose results are lost, each as an error.
 ///
 /// # Errors
 /// As [`several`].
-pub fn campaign(runs: &[Summary], not_run: &[NotRun]) -> Result<String, ReportError> {
+pub fn campaign(
+    runs: &[Summary],
+    not_run: &[NotRun],
+    lost: &[Lost],
+) -> Result<String, ReportError> {
     let mut report = Report::new("fencepost");
     for s in runs {
         report.add_test_suite(suite(s, &title(s)));
@@ -53,6 +57,9 @@ pub fn campaign(runs: &[Summary], not_run: &[NotRun]) -> Result<String, ReportEr
     for n in not_run {
         let name = format!("{} seed {}", n.workload, n.seed);
         report.add_test_suite(error(&name, ("run", "not-run"), &n.workload, &n.why));
+    }
+    for l in lost {
+        report.add_test_suite(error(&l.what, ("run", "no-result"), &l.what, &l.why));
     }
     Ok(plain(&report.to_string()?))
 }

@@ -11,14 +11,7 @@ const LINE_MAX: u64 = 1 << 20;
 
 /// A history in somebody's results; a pipe or a device there would be read for ever.
 pub(super) fn open(path: &Path) -> Result<std::io::BufReader<std::fs::File>, ReportError> {
-    let opened = std::fs::metadata(path).and_then(|m| {
-        if m.is_file() {
-            std::fs::File::open(path)
-        } else {
-            Err(std::io::Error::other("it is no file"))
-        }
-    });
-    let file = opened.map_err(|e| ReportError::io(path, e))?;
+    let file = crate::foreign::open(path).map_err(|e| ReportError::io(path, e))?;
     Ok(std::io::BufReader::with_capacity(1 << 16, file))
 }
 

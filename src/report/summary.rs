@@ -7,6 +7,7 @@ use super::intervals::Intervals;
 use super::latency::{Durations, Figures, Latencies, Measure, Phase};
 use super::scan::{self, Results, Scan, Stalls};
 use super::windows::FaultSummary;
+use crate::foreign;
 use fencepost_checker::{CheckResult, Class, Expect, Outcome, Verdict};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -201,7 +202,7 @@ impl Summary {
 /// from elsewhere) is summarised with what the history's header says.
 pub fn summarise(dir: &Path) -> Result<Summary, ReportError> {
     let plan = dir.join("plan.toml");
-    let plan: toml::Table = match std::fs::read_to_string(&plan) {
+    let plan: toml::Table = match foreign::text(&plan, foreign::PLAN_MAX) {
         Ok(text) => text
             .parse()
             .map_err(|e: toml::de::Error| ReportError::Plan {
@@ -212,7 +213,7 @@ pub fn summarise(dir: &Path) -> Result<Summary, ReportError> {
         Err(e) => return Err(ReportError::io(&plan, e)),
     };
     let path = dir.join("verdict.json");
-    let text = std::fs::read(&path).map_err(|e| ReportError::io(&path, e))?;
+    let text = foreign::read(&path, foreign::JSON_MAX).map_err(|e| ReportError::io(&path, e))?;
     let mut verdict =
         serde_json::from_slice(&text).map_err(|source| ReportError::Verdict { path, source })?;
     let scan = scan::scan(&dir.join("history.jsonl"))?;
@@ -224,7 +225,7 @@ pub fn summarise(dir: &Path) -> Result<Summary, ReportError> {
 fn doubt_another_history(verdict: &mut Verdict, events: u64) {
     if let Some(judged) = verdict.counts.get("events").filter(|n| **n != events) {
         let why = format!(
-            "verdict.json is of a history of {judged} events, and history.jsonl has {events}; `fencepost check` judges it anew"
+            "verdict.json is of a history of {judged} events, and history.jsonl has {events}; `fencepost check --expect plan.toml history.jsonl` judges it anew"
         );
         verdict.outcome = Outcome::Unknown;
         verdict.reasons.insert(0, why);

@@ -119,6 +119,22 @@ pub fn setup(s: &Summary) -> String {
 
 /// `plain-del, seed 7: as expected; ownership 3, overrun 1; 34 grants`.
 pub fn one_line(s: &Summary) -> String {
+    let mut line = format!(
+        "{}, seed {}: {}; {}",
+        s.setup.workload,
+        s.setup.seed,
+        judgement(run_judgement(s)),
+        found_line(s)
+    );
+    for reason in &s.verdict.reasons {
+        line.push_str("; ");
+        line.push_str(reason);
+    }
+    line
+}
+
+/// What one run showed, not held against what its workload states.
+pub fn found_line(s: &Summary) -> String {
     let found: Vec<String> = s
         .violated()
         .iter()
@@ -129,18 +145,7 @@ pub fn one_line(s: &Summary) -> String {
     } else {
         found.join(", ")
     };
-    let mut line = format!(
-        "{}, seed {}: {}; {found}; {}",
-        s.setup.workload,
-        s.setup.seed,
-        judgement(run_judgement(s)),
-        plural(s.grants, "grant")
-    );
-    for reason in &s.verdict.reasons {
-        line.push_str("; ");
-        line.push_str(reason);
-    }
-    line
+    format!("{found}; {}", plural(s.grants, "grant"))
 }
 
 /// `3`, or `3 (1 excused)` where the machine itself stood still during one of them.

@@ -5,7 +5,7 @@
 use crate::report::runs::Entry;
 use nix::fcntl::OFlag;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
@@ -72,18 +72,10 @@ impl Root {
 
     /// The whole of a file, where it is at most `limit` bytes.
     pub(super) fn read(&self, below: &Path, limit: u64) -> io::Result<Vec<u8>> {
-        let Opened::File(file, len) = self.open(below)? else {
+        let Opened::File(file, _) = self.open(below)? else {
             return Err(io::ErrorKind::NotFound.into());
         };
-        let mut bytes = Vec::new();
-        if len <= limit {
-            file.take(limit + 1).read_to_end(&mut bytes)?;
-        }
-        if len > limit || bytes.len() as u64 > limit {
-            let why = format!("larger than {limit} bytes");
-            return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
-        }
-        Ok(bytes)
+        crate::foreign::whole(&file, limit)
     }
 }
 

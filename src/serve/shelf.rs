@@ -4,6 +4,7 @@
 //! lies in it is read as one reads what somebody else wrote: in bounds, and never through a link that leads out.
 use super::files::{Opened, Root};
 use super::stream::Turns;
+use crate::foreign;
 use crate::report::runs::{Row, State};
 use crate::report::summary::Judgement;
 use fencepost_checker::Outcome;
@@ -19,9 +20,6 @@ use std::time::{Duration, Instant, SystemTime};
 const FOLDERS_MAX: usize = 50_000;
 /// Depth of folders below the results.
 const DEPTH_MAX: usize = 4;
-/// Bytes of a plan and of a verdict.
-const PLAN_MAX: u64 = 1 << 20;
-const VERDICT_MAX: u64 = 64 << 20;
 /// A look is good for this long.
 const FRESH: Duration = Duration::from_secs(1);
 /// A history that was written to this recently is probably of a run under way.
@@ -186,12 +184,12 @@ impl<'a> Search<'a> {
             has_page,
             ..blank(dir)
         };
-        let plan = self.root.read(&dir.join("plan.toml"), PLAN_MAX);
+        let plan = self.root.read(&dir.join("plan.toml"), foreign::PLAN_MAX);
         let plan = plan.ok().and_then(|bytes| String::from_utf8(bytes).ok());
         if let Some(plan) = plan.and_then(|text| text.parse::<toml::Table>().ok()) {
             read_plan(&plan, &mut row);
         }
-        match self.root.read(&dir.join("verdict.json"), VERDICT_MAX) {
+        match self.root.read(&dir.join("verdict.json"), foreign::JSON_MAX) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 row.state = State::Unfinished(self.how_far(dir));
             }

@@ -18,6 +18,8 @@ pub struct Figure {
     pub over: Over,
     /// Digits after the point.
     pub digits: usize,
+    /// Whether an episode's value is only a lower bound.
+    pub at_least: fn(&Episode) -> bool,
     /// Differences are tested: few, and chosen beforehand, since each test more makes all the others weaker.
     pub tested: bool,
 }
@@ -67,8 +69,13 @@ const fn figure(
         scale,
         over,
         digits,
+        at_least: |_| false,
         tested: false,
     }
+}
+
+const fn bounded(figure: Figure, at_least: fn(&Episode) -> bool) -> Figure {
+    Figure { at_least, ..figure }
 }
 
 const fn tested(figure: Figure) -> Figure {
@@ -122,20 +129,26 @@ pub const FIGURES: &[Figure] = &[
         Over::Ratio,
         1,
     )),
-    figure(
-        "wait for the lock, p50, ms",
-        |e| each(e.wait_p50_ms),
-        1.0,
-        Over::Ratio,
-        2,
+    bounded(
+        figure(
+            "wait for the lock, p50, ms",
+            |e| each(e.wait_p50_ms),
+            1.0,
+            Over::Ratio,
+            2,
+        ),
+        |e| e.wait_p50_at_least,
     ),
-    tested(figure(
-        "wait for the lock, p99, ms",
-        |e| each(e.wait_p99_ms),
-        1.0,
-        Over::Ratio,
-        2,
-    )),
+    bounded(
+        tested(figure(
+            "wait for the lock, p99, ms",
+            |e| each(e.wait_p99_ms),
+            1.0,
+            Over::Ratio,
+            2,
+        )),
+        |e| e.wait_p99_at_least,
+    ),
     figure(
         "messages a grant",
         |e| stats::Episode {
@@ -156,6 +169,8 @@ pub struct Valued {
     pub value: f64,
     /// 95 %.
     pub interval: Option<Interval>,
+    /// Only a lower bound, and so are the ends of the interval.
+    pub at_least: bool,
 }
 
 impl Figure {
@@ -171,22 +186,25 @@ impl Figure {
             low: i.low * by,
             high: i.high * by,
         };
-        Some(match self.over {
-            Over::Count => Valued {
-                value: amount / exposure * self.scale,
-                interval: Some(scaled(
-                    stats::poisson(amount as u64, 0.95),
-                    self.scale / exposure,
-                )),
-            },
-            Over::Ratio => Valued {
-                value: amount / exposure * self.scale,
-                interval: stats::ratio(&all, 0.95).map(|i| scaled(i, self.scale)),
-            },
-            Over::Max => Valued {
-                value: all.iter().map(|e| e.amount).fold(0.0, f64::max) * self.scale,
-                interval: None,
-            },
+        let quotient = amount / exposure * self.scale;
+        let (value, interval) = match self.over {
+            Over::Count => {
+                let counted = stats::poisson(amount as u64, 0.95);
+                (quotient, Some(scaled(counted, self.scale / exposure)))
+            }
+            Over::Ratio => {
+                let drawn = stats::ratio(&all, 0.95);
+                (quotient, drawn.map(|i| scaled(i, self.scale)))
+            }
+            Over::Max => {
+                let most = all.iter().map(|e| e.amount).fold(0.0, f64::max);
+                (most * self.scale, None)
+            }
+        };
+        Some(Valued {
+            value,
+            interval,
+            at_least: system.episodes.iter().any(self.at_least),
         })
     }
 }
@@ -244,6 +262,7 @@ impl Finding {
                 low: i.low * per,
                 high: i.high * per,
             }),
+            at_least: false,
         })
     }
 }

@@ -70,18 +70,23 @@ pub fn terminal(c: &Comparison, style: Style) -> String {
     )
 }
 
-/// Every figure on a line of its own, for a spreadsheet: exposure, system, measure, value and its 95 % interval.
+/// Every figure on a line of its own, for a spreadsheet: exposure, system, measure, value and its 95 % interval, and
+/// whether the value is only a lower bound.
 pub fn csv(c: &Comparison) -> String {
-    let mut out = String::from("exposure,system,measure,value,low,high,episodes\n");
+    let mut out = String::from("exposure,system,measure,value,low,high,episodes,at_least\n");
     let exposure = match c.exposure {
         super::Exposure::AsStated => "as-stated",
         super::Exposure::PerNode => "per-node",
         super::Exposure::PerCluster => "per-cluster",
     };
-    let mut line = |system: &str, measure: &str, value: [Option<f64>; 3], n: u64| {
+    let mut line = |system: &str, measure: &str, value: [Option<f64>; 3], n: u64, least: bool| {
         let cells = value.map(|v| v.map_or_else(String::new, |v| v.to_string()));
         let (system, measure) = (sanitise::csv(system), sanitise::csv(measure));
-        let _ = writeln!(out, "{exposure},{system},{measure},{},{n}", cells.join(","));
+        let _ = writeln!(
+            out,
+            "{exposure},{system},{measure},{},{n},{least}",
+            cells.join(",")
+        );
     };
     for s in &c.systems {
         let n = s.episodes.len() as u64;
@@ -95,18 +100,25 @@ pub fn csv(c: &Comparison) -> String {
                     &name,
                     [Some(share), Some(i.low), Some(i.high)],
                     f.judged,
+                    false,
                 );
             }
             if let Some(v) = f.rate() {
                 let (low, high) = (v.interval.map(|i| i.low), v.interval.map(|i| i.high));
                 let name = format!("{check}: incidents per million grants");
-                line(&s.label, &name, [Some(v.value), low, high], f.judged);
+                line(&s.label, &name, [Some(v.value), low, high], f.judged, false);
             }
         }
         for figure in FIGURES {
             if let Some(v) = figure.value(s) {
                 let (low, high) = (v.interval.map(|i| i.low), v.interval.map(|i| i.high));
-                line(&s.label, figure.name, [Some(v.value), low, high], n);
+                line(
+                    &s.label,
+                    figure.name,
+                    [Some(v.value), low, high],
+                    n,
+                    v.at_least,
+                );
             }
         }
         for w in &s.latency {
@@ -117,7 +129,7 @@ pub fn csv(c: &Comparison) -> String {
                 ("max", w.figures.max),
             ] {
                 let name = format!("wait {} a fault: {name}, ms", w.phase.name());
-                line(&s.label, &name, [Some(f.ms), None, None], n);
+                line(&s.label, &name, [Some(f.ms), None, None], n, f.at_least);
             }
         }
     }
@@ -126,7 +138,13 @@ pub fn csv(c: &Comparison) -> String {
             "{}: corrected p against {} ({})",
             t.measure, c.systems[0].label, t.kind
         );
-        line(&t.system, &name, [Some(t.corrected), None, None], t.pairs);
+        line(
+            &t.system,
+            &name,
+            [Some(t.corrected), None, None],
+            t.pairs,
+            false,
+        );
     }
     out
 }

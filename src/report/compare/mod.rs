@@ -156,6 +156,12 @@ pub struct Episode {
     pub wait_p50_ms: f64,
     /// 99th percentile of it, ms.
     pub wait_p99_ms: f64,
+    /// `wait_p50_ms` is only a lower bound.
+    #[serde(default)]
+    pub wait_p50_at_least: bool,
+    /// `wait_p99_ms` is only a lower bound.
+    #[serde(default)]
+    pub wait_p99_at_least: bool,
 }
 
 /// What one check found in one run.
@@ -245,6 +251,8 @@ impl Episode {
             zombie_s: seconds(zombie(s)),
             wait_p50_ms: wait.map_or(0.0, |w| w.p50.ms),
             wait_p99_ms: wait.map_or(0.0, |w| w.p99.ms),
+            wait_p50_at_least: wait.is_some_and(|w| w.p50.at_least),
+            wait_p99_at_least: wait.is_some_and(|w| w.p99.at_least),
         }
     }
 }

@@ -70,10 +70,11 @@ fn share(f: &Finding) -> String {
 
 /// `12.3 (10.1–14.0)`.
 pub(super) fn valued(v: &Valued, digits: usize) -> String {
+    let sign = if v.at_least { "≥" } else { "" };
     match v.interval {
-        None => format!("{:.digits$}", v.value),
+        None => format!("{sign}{:.digits$}", v.value),
         Some(i) => format!(
-            "{:.digits$} ({:.digits$}–{:.digits$})",
+            "{sign}{:.digits$} ({:.digits$}–{:.digits$})",
             v.value, i.low, i.high
         ),
     }
@@ -162,7 +163,7 @@ pub(super) fn notes(c: &Comparison) -> Vec<String> {
         format!("Number of episodes: {}. Each system's episodes have the seeds from {} on, side by side in time.", c.rule, c.seed),
         "Shares of episodes: Clopper and Pearson; rates over all grants of the runs: Garwood, as if incidents came \
          independently (where faults come at set times, who grants more meanwhile has the lower rate); other intervals: \
-         bootstrap over episodes. None seen is an upper bound under these faults, never a proof."
+         bootstrap over episodes, from six on. None seen is an upper bound under these faults, never a proof."
             .to_owned(),
         "Unavailable: somebody wanted the lock, nobody held it, for at least 250 ms. Waits in ms, from the intended start \
          in an open loop, else from the first try, to the grant; ≥ marks a lower bound."

@@ -20,6 +20,7 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Suite {
     /// Version of this file: 1.
+    #[serde(deserialize_with = "known_version")]
     pub fencepost: u32,
     /// Seed of the first repetition; none where several shards had their own.
     pub seed: Option<u64>,
@@ -33,8 +34,33 @@ pub struct Suite {
     pub runs: Vec<Run>,
     /// Those that could not be made.
     pub not_run: Vec<NotRun>,
+    /// Those of which no result can be read here.
+    #[serde(default)]
+    pub lost: Vec<Lost>,
     /// Why it ended before its last run, if it did.
     pub cut: Option<String>,
+    /// Put together by `merge`, so that it stands for the whole: a shard by itself answers for its own part.
+    #[serde(default)]
+    pub merged: bool,
+}
+
+/// What was made, and cannot be read here: its folder is gone, was cut, or holds something else.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lost {
+    /// The workload and seed of a run, or a file.
+    pub what: String,
+    /// Why.
+    pub why: String,
+}
+
+/// A version that can be read here.
+fn known_version<'de, D: serde::Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    match u32::deserialize(from)? {
+        1 => Ok(1),
+        version => Err(serde::de::Error::custom(format!(
+            "suite.json of version {version}; this fencepost reads 1"
+        ))),
+    }
 }
 
 /// One run, in figures.
@@ -155,21 +181,35 @@ fn judgement(outcome: Outcome) -> Judgement {
 }
 
 impl Suite {
-    /// Failure beats unknown beats pass. What was not run, or a shard that is missing, is unknown at best.
+    /// Failure beats unknown beats pass. What was not run, is lost, or a shard that is missing, is unknown at best.
     pub fn outcome(&self) -> Outcome {
         let some = |wanted| self.runs.iter().any(|r| r.outcome == wanted);
-        let whole = self.not_run.is_empty() && self.cut.is_none() && self.missing().is_empty();
+        let whole = self.not_run.is_empty()
+            && self.lost.is_empty()
+            && self.cut.is_none()
+            && self.missing().is_empty();
+        // More shards than runs: one of them has nothing to do.
+        let idle = self.part().is_some() && self.planned == 0;
         if some(Outcome::Violated) {
             Outcome::Violated
-        } else if some(Outcome::Unknown) || !whole || self.runs.is_empty() {
+        } else if some(Outcome::Unknown) || !whole || (self.runs.is_empty() && !idle) {
             Outcome::Unknown
         } else {
             Outcome::Valid
         }
     }
 
-    /// Shards that are not in here.
+    /// Which shard this is, of how many, where it is one by itself.
+    pub fn part(&self) -> Option<(u32, u32)> {
+        let alone = self.of > 1 && !self.merged;
+        self.shards.first().filter(|_| alone).map(|n| (*n, self.of))
+    }
+
+    /// Shards that should be in here and are not.
     pub fn missing(&self) -> Vec<u32> {
+        if self.part().is_some() {
+            return Vec::new();
+        }
         (1..=self.of).filter(|n| !self.shards.contains(n)).collect()
     }
 
@@ -196,6 +236,9 @@ impl Suite {
                 "{}, seed {}: not run: {}",
                 n.workload, n.seed, n.why
             ));
+        }
+        for lost in &self.lost {
+            lines.push(format!("{}: no result: {}", lost.what, lost.why));
         }
         lines
     }

@@ -112,13 +112,17 @@ pub fn headline(suite: &Suite) -> String {
         (count(Outcome::Violated), "NOT as expected"),
         (count(Outcome::Unknown), "unknown"),
         (suite.not_run.len(), "not run"),
+        (suite.lost.len(), "without a result"),
     ] {
         if n > 0 {
             parts.push(format!("{n} {what}"));
         }
     }
+    let part = suite.part().map_or_else(String::new, |(n, of)| {
+        format!("shard {n} of {of} (fencepost merge judges them all): ")
+    });
     format!(
-        "{}, {}: {}",
+        "{part}{}, {}: {}",
         plural(groups(suite).len() as u64, "workload"),
         plural(suite.runs.len() as u64, "run"),
         parts.join(", ")

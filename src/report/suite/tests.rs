@@ -65,6 +65,17 @@ fn failure_beats_unknown_beats_pass_and_gaps_are_unknown() {
     let mut gaps = suite(vec![valid()]);
     gaps.of = 3;
     assert_eq!(
+        gaps.outcome(),
+        Outcome::Valid,
+        "its own part is as expected"
+    );
+    assert!(
+        headline(&gaps).starts_with("shard 1 of 3 "),
+        "{}",
+        headline(&gaps)
+    );
+    gaps.merged = true;
+    assert_eq!(
         (gaps.outcome(), gaps.missing()),
         (Outcome::Unknown, vec![2, 3])
     );
@@ -79,6 +90,16 @@ fn failure_beats_unknown_beats_pass_and_gaps_are_unknown() {
     });
     assert_eq!(gaps.outcome(), Outcome::Unknown);
     assert_eq!(gaps.lacks(), ["b, seed 1: not run: no image"]);
+    let mut gaps = suite(vec![valid()]);
+    gaps.lost.push(Lost {
+        what: "a, seed 2".to_owned(),
+        why: "gone".to_owned(),
+    });
+    assert_eq!(gaps.outcome(), Outcome::Unknown);
+    assert_eq!(gaps.lacks(), ["a, seed 2: no result: gone"]);
+    let mut idle = suite(Vec::new());
+    idle.of = 2;
+    assert_eq!(idle.outcome(), Outcome::Valid, "nothing fell to it");
 }
 
 #[test]
