@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(names[0], FIRST);
     }
 
-    /// Redisson and ShedLock tell no owner: none of the class can be judged, and their cards were unknown for it.
+    /// `Redisson` and `ShedLock` tell no owner: none of the class can be judged, and their cards were unknown for it.
     #[test]
     fn no_schedule_asks_for_what_a_library_may_not_offer() {
         for (name, text) in SCHEDULES {

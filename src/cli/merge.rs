@@ -253,13 +253,7 @@ fn together(lying: &Lying) -> (Suite, Vec<Summary>, usize) {
         }
         add(&mut all, suite);
     }
-    if seeds.len() > 1 {
-        let seeds: Vec<String> = seeds.iter().map(u64::to_string).collect();
-        let seeds = seeds.join(", ");
-        say::word(&format!(
-            "warning: shards of different campaigns: their seeds are {seeds}"
-        ));
-    }
+    warn_of_seeds(&seeds);
     if lying.suites.is_empty() {
         all.shards = vec![1];
     }
@@ -299,6 +293,17 @@ fn together(lying: &Lying) -> (Suite, Vec<Summary>, usize) {
     let known = all.runs.len() + all.not_run.len() + all.lost.len();
     all.planned = all.planned.max(known as u64);
     (all, summaries, unread)
+}
+
+/// Shards of one campaign have its seed.
+fn warn_of_seeds(seeds: &BTreeSet<u64>) {
+    if seeds.len() > 1 {
+        let seeds: Vec<String> = seeds.iter().map(u64::to_string).collect();
+        let seeds = seeds.join(", ");
+        say::word(&format!(
+            "warning: shards of different campaigns: their seeds are {seeds}"
+        ));
+    }
 }
 
 /// Says that there is no result of something, and notes it for all outputs.
@@ -357,16 +362,16 @@ fn same_history(a: &Path, b: &Path) -> bool {
         }
         let (mut a, mut b) = (BufReader::new(a), BufReader::new(b));
         loop {
-            let (x, y) = (a.fill_buf()?, b.fill_buf()?);
-            let n = x.len().min(y.len());
-            if n == 0 {
-                return Ok(x.len() == y.len());
+            let (of_a, of_b) = (a.fill_buf()?, b.fill_buf()?);
+            let both = of_a.len().min(of_b.len());
+            if both == 0 {
+                return Ok(of_a.len() == of_b.len());
             }
-            if x[..n] != y[..n] {
+            if of_a[..both] != of_b[..both] {
                 return Ok(false);
             }
-            a.consume(n);
-            b.consume(n);
+            a.consume(both);
+            b.consume(both);
         }
     };
     same().unwrap_or(false)

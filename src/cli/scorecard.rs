@@ -103,6 +103,19 @@ struct Outcome {
 }
 
 impl Outcome {
+    /// With the cards that there are. Each lane hears a signal; it is told once.
+    fn broken_off(cards: Vec<Card>, stop: &Stop<Exit>) -> Self {
+        let (exit, halted) = match stop {
+            Stop::Halted(exit) => (*exit, true),
+            stop => (stopped(stop), false),
+        };
+        Self {
+            cards,
+            halted,
+            ..Self::ended(exit)
+        }
+    }
+
     /// Without a card.
     fn ended(exit: Exit) -> Self {
         Self {
@@ -321,19 +334,7 @@ async fn cards(
         if let Err(stop) = outcome {
             progress.finish();
             sheet.cards.retain(|card| !card.runs.is_empty());
-            let cards = sheet.cards;
-            return match stop {
-                // Each lane hears the signal; it is told once.
-                Stop::Halted(exit) => Outcome {
-                    cards,
-                    halted: true,
-                    ..Outcome::ended(exit)
-                },
-                stop => Outcome {
-                    cards,
-                    ..Outcome::ended(stopped(&stop))
-                },
-            };
+            return Outcome::broken_off(sheet.cards, &stop);
         }
     }
     progress.finish();
