@@ -71,8 +71,8 @@ fn a_lock_without_lease_is_lost_with_the_thread_that_holds_it() {
         let ran =
             |variant| as_stated_with("adapters/kill-thread", "local", &["--variant", variant]);
         ran("redis-py");
-        let folder = ran("redis-py-no-lease").folders().pop();
-        let folder = folder.expect("a results folder");
+        let lost = ran("redis-py-no-lease");
+        let folder = lost.folders().pop().expect("a results folder");
         let found = Ran::verdict(&folder);
         let deadlock = found.check("deadlock").expect("it is in the verdict");
         // The process lives on, with another thread that may not give back what the first one held.
