@@ -69,9 +69,7 @@ impl Collector {
                     self.holders_died(client, None, event.time);
                     self.seats.died(client);
                 }
-                if self.in_tail {
-                    self.facts.tail_from = Some(event.time);
-                }
+                self.counts_anew(event.time);
             }
             "thread-end" => self.thread_ended(event),
             _ => {}
@@ -85,8 +83,13 @@ impl Collector {
             let since = event.value.not_before.unwrap_or(event.time);
             self.holders_died(client, Some(worker), since.min(event.time));
         }
+        self.counts_anew(event.time);
+    }
+
+    /// A holder is gone: in the tail, what is waited for is counted from here.
+    fn counts_anew(&mut self, at: Ns) {
         if self.in_tail {
-            self.facts.tail_from = Some(event.time);
+            self.facts.tail_from = Some(at);
         }
     }
 
