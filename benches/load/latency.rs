@@ -47,8 +47,8 @@ pub async fn measure(
         };
         cluster.toxiproxy().add(&proxy, toxic).await?;
     }
-    let words = ["SET", "fpbench", "value", "NX", "PX", "1000"];
-    let bench = || path::ask(link, "1", requests, &words);
+    let words = ["SET", "fpbench:__rand_int__", "value", "NX", "PX", "1000"];
+    let bench = || path::ask(link, "1", requests, path::FRESH, &words);
     let mut before = bench()?;
     let mut all = Vec::new();
     for round in 0..rounds {

@@ -10,6 +10,10 @@ use std::process::Command;
 const RELEASE: &str = "if redis.call('get',KEYS[1]) == ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end";
 /// Connections, as many as there are workers.
 const CONNECTIONS: &str = "16";
+/// So many keys that each SET NX finds none there, and is granted: a refusal is cheaper.
+pub const FRESH: &str = "1000000000";
+/// A key a worker.
+pub const WORKERS: &str = "16";
 
 /// What redis-benchmark gave on one link.
 #[derive(Debug, Clone, Copy)]
@@ -31,19 +35,17 @@ impl Limit {
 pub fn measure(link: SocketAddr, requests: u32) -> Outcome<Limit> {
     let sha = redis_cli(link, &["SCRIPT", "LOAD", RELEASE])?;
     let key = "fpbench:__rand_int__";
+    let set = ["SET", key, "value", "NX", "PX", "1000"];
+    let release = ["EVALSHA", sha.trim(), "1", key, "value"];
     Ok(Limit {
-        set: rate(link, requests, &["SET", key, "value", "NX", "PX", "1000"])?,
-        evalsha: rate(link, requests, &["EVALSHA", sha.trim(), "1", key, "value"])?,
+        set: ask(link, CONNECTIONS, requests, FRESH, &set)?.rate,
+        evalsha: ask(link, CONNECTIONS, requests, WORKERS, &release)?.rate,
     })
 }
 
 fn redis_cli(link: SocketAddr, words: &[&str]) -> Outcome<String> {
     let out = at("redis-cli", link).args(words).output()?;
     Ok(String::from_utf8(out.stdout)?)
-}
-
-fn rate(link: SocketAddr, requests: u32, words: &[&str]) -> Outcome<f64> {
-    Ok(ask(link, CONNECTIONS, requests, words)?.rate)
 }
 
 /// What redis-benchmark says of one command.
@@ -57,10 +59,16 @@ pub struct Said {
     pub p99: f64,
 }
 
-/// `requests` times the command in `words`, on so many connections, without pipelining.
-pub fn ask(link: SocketAddr, connections: &str, requests: u32, words: &[&str]) -> Outcome<Said> {
+/// `requests` times the command in `words`, on so many connections and keys, without pipelining.
+pub fn ask(
+    link: SocketAddr,
+    connections: &str,
+    requests: u32,
+    keys: &str,
+    words: &[&str],
+) -> Outcome<Said> {
     let requests = requests.to_string();
-    let options = ["-c", connections, "-n", &requests, "-r", "16", "--csv"];
+    let options = ["-c", connections, "-n", &requests, "-r", keys, "--csv"];
     let out = at("redis-benchmark", link)
         .args(options)
         .args(words)

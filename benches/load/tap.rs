@@ -57,7 +57,7 @@ pub async fn measure(cluster: &Cluster, rounds: usize, requests: u32) -> Outcome
 async fn median(at: SocketAddr, requests: u32) -> Outcome<f64> {
     let words = ["SET", "fp:bench", "value", "NX", "PX", "1000"];
     let asked = tokio::task::spawn_blocking(move || {
-        path::ask(at, "1", requests, &words).map_err(|error| error.to_string())
+        path::ask(at, "1", requests, path::WORKERS, &words).map_err(|error| error.to_string())
     });
     Ok(asked.await??.p50 * 1e3)
 }

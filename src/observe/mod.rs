@@ -11,7 +11,7 @@
 //! last ping answered ahead of the event. A ping goes out every [`PING_EVERY`], so the interval
 //! \[`not_before`, `time`] is a little wider than that, whatever the server's clock says and however late the
 //! harness reads. (One connection has this order; a second one for reads would not.) While a node does more than
-//! owners may be read for, it is read once a millisecond, not once an event: `time` is then that much later.
+//! owners may be read for, it is read every 4 ms, not at each event: `time` is then that much later.
 //!
 //! # Whose value
 //! Behind a `set` or `expire` the observer sends `GET` and `PTTL` on that same connection. Their answers come in
@@ -36,6 +36,7 @@ mod conn;
 mod frame;
 mod held;
 mod hiccup;
+mod line;
 mod queues;
 mod revisions;
 mod view;

@@ -82,6 +82,7 @@ pub(super) struct View {
     expects: VecDeque<Expect>,
     queue: Queue,
     budget: Budget,
+    busy: bool,
     /// The key whose `set` was the frame just before.
     just_set: Option<Rc<str>>,
     run_id: String,
@@ -113,6 +114,7 @@ impl View {
             expects: VecDeque::new(),
             queue: Queue::default(),
             budget,
+            busy: false,
             just_set: None,
             run_id: String::new(),
             next_ping: 0,
@@ -176,9 +178,12 @@ impl View {
             .map_or(self.next_ping, |d| d.min(self.next_ping))
     }
 
-    /// More happens than owners may be read for: there is no hurry to see the next event.
-    pub(super) fn is_busy(&self) -> bool {
-        self.budget.left(self.clock.now()) < 1.0
+    /// More happens than owners may be read for: there is no hurry to see the next event. It stays so until a tenth of a
+    /// second's reads are there again.
+    pub(super) fn is_busy(&mut self) -> bool {
+        let left = self.budget.left(self.clock.now());
+        self.busy = left < if self.busy { Budget::MAX / 10.0 } else { 1.0 };
+        self.busy
     }
 
     /// Pings if it is time, and lets go of events that waited long enough.

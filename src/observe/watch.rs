@@ -3,6 +3,7 @@
 //! Owns the life of the connection. Must not know what frames mean: that is `view`. Probes come in as [`Request`]s
 //! and are answered through their channels; a dropped channel is "no answer".
 use super::conn::{self, Conn, ConnError};
+use super::line::Line;
 use super::view::View;
 use super::{Nodes, frame};
 use crate::record::{Clock, Sink};
@@ -11,17 +12,14 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 /// Pauses between two tries to connect double from the first to the second.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
-/// Room for one read.
-const READ_SIZE: usize = 16 << 10;
 /// Least time between two reads from a server on which more happens than owners may be read for: it would wake the
 /// harness for each event, and the load that does this to it would be the less.
-const BUSY_READ_EVERY: Duration = Duration::from_millis(1);
+const BUSY_READ_EVERY: Duration = Duration::from_millis(4);
 /// After this much silence a second connection is tried beside the first.
 const SUSPECT_AFTER: Duration = Duration::from_secs(1);
 /// Where that one is answered, the first one has this long to be answered too; then it counts as lost.
@@ -156,54 +154,59 @@ impl Watch {
         if let Err(why) = self.view.begin(&mut conn) {
             return End::Lost(why);
         }
-        let (mut reader, mut writer) = conn.stream.split();
+        let mut line = Line::new(conn.stream);
+        let input = &mut conn.input;
+        let addr = self.nodes.direct(self.n);
+        let io = move |source| ConnError::Io { addr, source };
         let mut suspicion = Suspicion::default();
         let mut last_read = Instant::now();
         loop {
-            if let Err(why) = self.take_all(&mut conn.input) {
+            if let Err(why) = self.take_all(input) {
                 return End::Lost(why);
             }
             if suspicion.confirmed(self.silence()) {
                 return End::Lost(ConnError::Silent(self.silence().as_millis()));
             }
-            conn.input.reserve(READ_SIZE);
-            let busy = self.view.is_busy();
+            if let Err(source) = line.doze(self.view.is_busy()) {
+                return End::Lost(io(source));
+            }
             let mut wake = Instant::from_std(self.clock.at(self.view.wake_at()));
-            if busy {
+            if line.dozes() {
                 wake = wake.min(last_read + BUSY_READ_EVERY);
             }
             let lost = tokio::select! {
-                read = reader.read_buf(&mut conn.input), if !busy => match read {
+                read = line.read(input) => match read {
                     Ok(0) => Some(ConnError::Closed),
                     Ok(_) => { last_read = Instant::now(); None }
-                    Err(source) => Some(ConnError::Io { addr: self.nodes.direct(self.n), source }),
+                    Err(source) => Some(io(source)),
                 },
-                sent = writer.write_buf(&mut self.view.out), if !self.view.out.is_empty() => match sent {
-                    Ok(_) => None,
-                    Err(source) => Some(ConnError::Io { addr: self.nodes.direct(self.n), source }),
-                },
+                sent = line.write(&mut self.view.out), if !self.view.out.is_empty() => sent.err().map(io),
                 request = inbox.recv() => match request {
                     Some(request) => { self.view.request(request); None }
                     None => return End::Stopped,
                 },
                 () = tokio::time::sleep_until(wake) => {
                     // After a stall of the harness the answers that events wait for are there, only late.
-                    let _ = reader.try_read_buf(&mut conn.input);
+                    let read = line.read_now(input);
                     last_read = Instant::now();
-                    if let Err(why) = self.take_all(&mut conn.input) {
+                    if let Err(why) = self.take_all(input) {
                         return End::Lost(why);
                     }
                     self.view.wake();
                     if self.silence() > SUSPECT_AFTER {
                         suspicion.begin(|| conn::connect(self.nodes.direct(self.n), self.clock).boxed_local());
                     }
-                    None
+                    match read {
+                        Ok(None) => Some(ConnError::Closed),
+                        Ok(Some(_)) => None,
+                        Err(source) => Some(io(source)),
+                    }
                 }
                 () = suspicion.ask() => None,
             };
             if let Some(why) = lost {
                 // What came before the end is still evidence.
-                let _ = self.take_all(&mut conn.input);
+                let _ = self.take_all(input);
                 return End::Lost(why);
             }
         }

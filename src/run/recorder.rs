@@ -1,10 +1,10 @@
-//! The recorder: events into `history.jsonl`, in order, one write(2) a turn of the loop.
+//! The recorder: events into `history.jsonl`, in order, a write(2) for many.
 //!
 //! Owns the history file of a run. Must not know what events mean. The file goes to the checker.
 //!
 //! Events are serialised where they are emitted, into one buffer; a task of the same runtime writes the buffer out
-//! once all tasks that were ready have run, so a `kill -9` loses at most the last turn and no thread is woken per
-//! event. [`Recorder::flush`] writes at once: it is called before each injection.
+//! when its first event is [`KEPT`] old or it is full, so a `kill -9` loses at most that much and no thread is woken
+//! per event. [`Recorder::flush`] writes at once: it is called before each injection.
 use crate::record::Sink;
 use fencepost_checker::{Event, Header};
 use std::cell::{Cell, RefCell};
@@ -12,7 +12,13 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::rc::Rc;
+use std::time::Duration;
 use tokio::sync::Notify;
+
+/// The longest time that an event waits to be written.
+pub const KEPT: Duration = Duration::from_millis(5);
+/// Bytes at which it does not wait.
+const FULL: usize = 64 << 10;
 
 /// Writes a run's history. Cheap to clone; all clones write the same file.
 #[derive(Clone)]
@@ -39,7 +45,7 @@ impl Recorder {
         file.write_all(&line)?;
         Ok(Self(Rc::new(Inner {
             file: RefCell::new(file),
-            buffer: RefCell::new(Vec::with_capacity(64 * 1024)),
+            buffer: RefCell::new(Vec::with_capacity(2 * FULL)),
             index: Cell::new(0),
             dirty: Notify::new(),
             failed: RefCell::new(None),
@@ -47,10 +53,11 @@ impl Recorder {
         })))
     }
 
-    /// Writes the buffer whenever there is something in it; runs for as long as it is polled.
+    /// Writes the buffer soon after there is something in it; runs for as long as it is polled.
     pub async fn write_out(self) {
         loop {
             self.0.dirty.notified().await;
+            tokio::time::sleep(KEPT).await;
             self.flush();
         }
     }
@@ -96,6 +103,10 @@ impl Sink for Recorder {
         // Writing to a Vec cannot fail, and no field has a fallible serialiser.
         if event.write_line(&mut buffer).is_ok() && first {
             self.0.dirty.notify_one();
+        }
+        if buffer.len() >= FULL {
+            drop(buffer);
+            self.flush();
         }
     }
 }

@@ -1,8 +1,10 @@
 //! One connection through the tap: two directions, each read as messages, and what rules do to them.
 //!
 //! Owns the bytes in flight and the order of answers. Must not know why a rule is there. Whatever is no RESP passes
-//! unread. Both directions run in one task, so that a message costs one wake-up.
+//! unread. Both directions run in one task, so that a message costs one wake-up. A message goes on its way first and on
+//! record then, with the stamp from before.
 use super::command::Command;
+use super::ends::{End, READ, end_with_reset, flush, pass_unread, send_now, sink};
 use super::pair::{Answers, Expect, Fate, Pairing};
 use super::rules::{Action, After, Edge, Hit, Hits, Message};
 use super::scan::{Shape, Side};
@@ -10,7 +12,9 @@ use super::stream::{Chunk, Stream};
 use super::wire::{Line, Wire, state};
 use bytes::{Bytes, BytesMut};
 use std::cell::{Cell, RefCell};
+use std::io::ErrorKind;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
@@ -18,21 +22,11 @@ use tokio::sync::Notify;
 
 /// First byte of a TLS record that opens a handshake.
 const TLS: u8 = 0x16;
-/// Room for one read, in bytes.
-const READ: usize = 16 << 10;
+/// How long the only answer that is due to anybody is waited for without sleeping: to be woken up costs more than all
+/// that is done with a message.
+const AWAKE: Duration = Duration::from_micros(500);
 const NO_TLS: &[u8] =
     b"-ERR the tap reads RESP and no TLS: connect to this address without TLS\r\n";
-
-/// How a connection ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
-    /// One direction is over, the other goes on.
-    Half,
-    /// Both ends are closed.
-    Closed,
-    /// Both ends get a RST.
-    Reset,
-}
 
 /// What becomes of the rest of a long message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +42,9 @@ pub(super) struct Conn {
     pairing: RefCell<Pairing>,
     /// An answer of the tap's own may be due, or the client was left.
     made: Notify,
+    /// Answers that are due on this connection, and when the last command was sent on.
+    due: Cell<u32>,
+    sent: Cell<Instant>,
     /// The rule in whose black hole this connection is.
     dark: RefCell<Option<Rc<Hits>>>,
     raw: Cell<bool>,
@@ -66,6 +63,8 @@ impl Conn {
             line,
             pairing: RefCell::default(),
             made: Notify::new(),
+            due: Cell::new(0),
+            sent: Cell::new(Instant::now()),
             dark: RefCell::default(),
             raw: Cell::new(false),
             left: Cell::new(false),
@@ -161,7 +160,10 @@ impl Conn {
                     shape,
                     whole,
                 }) => {
-                    let done = self.request(bytes, shape, whole, &mut out, to).await;
+                    let last = stream.buffer.is_empty();
+                    let done = self
+                        .request(bytes, shape, (whole, last), &mut out, to)
+                        .await;
                     match done {
                         Ok(next) => rest = next,
                         Err(Stop::End(end)) => return end,
@@ -176,12 +178,13 @@ impl Conn {
         }
     }
 
-    /// One command: what rules ask for, then on its way.
+    /// One command: what rules ask for, then on its way. `whole`: nothing of it is missing; `last`: nothing stands
+    /// behind it.
     async fn request(
         &self,
         bytes: Bytes,
         shape: Shape,
-        whole: bool,
+        (whole, last): (bool, bool),
         out: &mut BytesMut,
         to: &mut WriteHalf<'_>,
     ) -> Result<Rest, Stop> {
@@ -192,7 +195,10 @@ impl Conn {
             self.wire.script(&self.line, &sha, text);
         }
         let (number, expect) = self.pairing.borrow_mut().expect(&command);
-        let record = |state| self.wire.request(&self.line, number, &command, state);
+        let record = |state| {
+            let at = self.wire.clock.now();
+            self.wire.request(at, &self.line, number, &command, state);
+        };
         if let Some(hits) = self.dark.borrow().clone() {
             record(Some(state::LOST));
             return Err(Stop::Sink(hits));
@@ -202,8 +208,9 @@ impl Conn {
             flush(to, out).await.map_err(|_| Stop::End(End::Reset))?;
             record(Some(state::HELD));
         }
-        let last = self.wait(hits, number, &command).await;
+        let hit = self.wait(hits, number, &command).await;
         let push = |fate| {
+            self.owe();
             let mut pairing = self.pairing.borrow_mut();
             pairing.push(number, command.clone(), fate);
         };
@@ -211,7 +218,7 @@ impl Conn {
             record(Some(state::LOST));
             self.done(hit, number, &command, how);
         };
-        match last.as_ref().map(|hit| (&hit.action, hit)) {
+        match hit.as_ref().map(|hit| (&hit.action, hit)) {
             Some((Action::Duplicate, hit)) if whole => {
                 record(Some(state::DOUBLED));
                 if expect == Expect::Reply {
@@ -241,16 +248,19 @@ impl Conn {
                 return Err(self.stop(action, &hit.hits));
             }
         }
-        record(None);
-        match expect {
-            Expect::Reply => push(Fate::Passes),
-            Expect::Nothing => {}
-            Expect::Raw => {
-                self.wire.line(&self.line, "unread", "replication begins");
-                self.raw.set(true);
-            }
+        let at = self.wire.clock.now();
+        if expect == Expect::Reply {
+            push(Fate::Passes);
         }
         out.extend_from_slice(&bytes);
+        if last {
+            self.send_now(to, out);
+        }
+        self.wire.request(at, &self.line, number, &command, None);
+        if expect == Expect::Raw {
+            self.wire.line(&self.line, "unread", "replication begins");
+            self.raw.set(true);
+        }
         Ok(Rest::Passes)
     }
 
@@ -287,7 +297,7 @@ impl Conn {
                     }
                     stream.buffer.reserve(READ);
                     tokio::select! {
-                        read = from.read_buf(&mut stream.buffer) => match read {
+                        read = self.hear(from, &mut stream.buffer) => match read {
                             Ok(0) => return End::Closed,
                             Ok(_) => {}
                             Err(_) => return End::Reset,
@@ -304,7 +314,8 @@ impl Conn {
                     }
                 }
                 Some(Chunk::Message { bytes, shape, .. }) => {
-                    match self.reply(&bytes, &shape, &mut out, to).await {
+                    let last = stream.buffer.is_empty();
+                    match self.reply(&bytes, &shape, last, &mut out, to).await {
                         Ok(next) => rest = next,
                         Err(Stop::End(end)) => return end,
                         Err(Stop::Sink(hits)) => return sink(from, &hits).await,
@@ -312,6 +323,41 @@ impl Conn {
                 }
             }
         }
+    }
+
+    /// Sends commands; the other direction begins to wait.
+    fn send_now(&self, to: &WriteHalf<'_>, out: &mut BytesMut) {
+        send_now(to, out);
+        self.sent.set(Instant::now());
+        self.made.notify_one();
+    }
+
+    /// Waits for what the server says.
+    async fn hear(&self, from: &ReadHalf<'_>, into: &mut BytesMut) -> std::io::Result<usize> {
+        loop {
+            match from.try_read_buf(into) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                read => return read,
+            }
+            let alone = self.due.get() == 1 && self.wire.due.get() == 1;
+            if alone && self.sent.get().elapsed() < AWAKE {
+                tokio::task::yield_now().await;
+            } else {
+                from.readable().await?;
+            }
+        }
+    }
+
+    /// One more answer is due.
+    fn owe(&self) {
+        self.due.set(self.due.get() + 1);
+        self.wire.due.set(self.wire.due.get() + 1);
+    }
+
+    /// So many answers are not due any more.
+    fn settle(&self, answers: u32) {
+        self.due.set(self.due.get() - answers);
+        self.wire.due.set(self.wire.due.get() - answers);
     }
 
     /// The client was left, and the server has answered all that had come from it.
@@ -326,9 +372,10 @@ impl Conn {
             let Some((pending, bytes)) = made else {
                 return;
             };
+            self.settle(1);
             let answers = Some((pending.number, &*pending.command));
-            let made = Some(state::MADE);
-            self.wire.reply(&self.line, answers, &bytes, made);
+            let (at, made) = (self.wire.clock.now(), Some(state::MADE));
+            self.wire.reply(at, &self.line, answers, &bytes, made);
             out.extend_from_slice(&bytes);
         }
     }
@@ -338,6 +385,7 @@ impl Conn {
         &self,
         bytes: &Bytes,
         shape: &Shape,
+        last: bool,
         out: &mut BytesMut,
         to: &mut WriteHalf<'_>,
     ) -> Result<Rest, Stop> {
@@ -351,14 +399,17 @@ impl Conn {
             pairing.answers(shape.kind, first, shape.last_integer)
         };
         let Answers::Command(pending, complete) = answers else {
-            self.wire.reply(&self.line, None, bytes, None);
+            let at = self.wire.clock.now();
+            self.wire.reply(at, &self.line, None, bytes, None);
             out.extend_from_slice(bytes);
             return Ok(Rest::Passes);
         };
+        self.settle(u32::from(complete));
         let (number, command) = (pending.number, pending.command);
+        let answers = Some((number, &*command));
         let record = |state| {
-            let answers = Some((number, &*command));
-            self.wire.reply(&self.line, answers, bytes, state);
+            let at = self.wire.clock.now();
+            self.wire.reply(at, &self.line, answers, bytes, state);
         };
         let unheard = match pending.fate {
             Fate::Discarded => Some(state::DISCARDED),
@@ -378,19 +429,23 @@ impl Conn {
             flush(to, out).await.map_err(|_| Stop::End(End::Reset))?;
             record(Some(state::HELD));
         }
-        let last = self.wait(hits, number, &command).await;
-        let last = last.filter(|hit| !hit.action.passes());
-        match last.as_ref().map(|hit| (&hit.action, hit)) {
+        let hit = self.wait(hits, number, &command).await;
+        let hit = hit.filter(|hit| !hit.action.passes());
+        match hit.as_ref().map(|hit| (&hit.action, hit)) {
             None => {
-                record(waited.then_some(state::PASSED));
+                let at = self.wire.clock.now();
                 out.extend_from_slice(bytes);
+                if last {
+                    send_now(to, out);
+                }
+                let state = waited.then_some(state::PASSED);
+                self.wire.reply(at, &self.line, answers, bytes, state);
                 Ok(Rest::Passes)
             }
             Some((Action::Answer(answer), hit)) => {
                 record(Some(state::LOST));
-                let answers = Some((number, &*command));
-                let made = Some(state::MADE);
-                self.wire.reply(&self.line, answers, answer, made);
+                let (at, made) = (self.wire.clock.now(), Some(state::MADE));
+                self.wire.reply(at, &self.line, answers, answer, made);
                 out.extend_from_slice(answer);
                 self.done(hit, number, &command, "its reply replaced");
                 Ok(Rest::Lost)
@@ -462,6 +517,12 @@ impl Conn {
     }
 }
 
+impl Drop for Conn {
+    fn drop(&mut self) {
+        self.settle(self.due.get());
+    }
+}
+
 /// Why a direction does not go on.
 enum Stop {
     End(End),
@@ -482,52 +543,4 @@ fn how(action: &Action) -> &'static str {
 fn waits(hits: &[Hit]) -> bool {
     hits.iter()
         .any(|hit| hit.gate.is_some() || matches!(hit.action, Action::Delay(_)))
-}
-
-/// Throws away what comes until the sender ends or the rule is removed.
-async fn sink(from: &mut ReadHalf<'_>, hits: &Hits) -> End {
-    let mut waste = vec![0; 16 << 10];
-    loop {
-        tokio::select! {
-            read = from.read(&mut waste) => match read {
-                Ok(0) => return End::Closed,
-                Ok(_) => {}
-                Err(_) => return End::Reset,
-            },
-            () = hits.removed() => return End::Closed,
-        }
-    }
-}
-
-async fn pass_unread(from: &mut ReadHalf<'_>, to: &mut WriteHalf<'_>, mut out: BytesMut) -> End {
-    loop {
-        if flush(to, &mut out).await.is_err() {
-            return End::Reset;
-        }
-        out.reserve(READ);
-        match from.read_buf(&mut out).await {
-            Ok(0) => {
-                // A failure means that the other end is gone already.
-                let _ = to.shutdown().await;
-                return End::Half;
-            }
-            Ok(_) => {}
-            Err(_) => return End::Reset,
-        }
-    }
-}
-
-async fn flush(to: &mut WriteHalf<'_>, out: &mut BytesMut) -> std::io::Result<()> {
-    if out.is_empty() {
-        return Ok(());
-    }
-    let written = to.write_all(out).await;
-    out.clear();
-    written
-}
-
-/// The socket will end with a RST when it is dropped.
-fn end_with_reset(stream: &TcpStream) {
-    // A failure means that it has ended already.
-    let _ = stream.set_zero_linger();
 }

@@ -19,8 +19,10 @@
 //! | [`rules`] | what is done to which message |
 //! | `wire` | the events |
 //! | `conn` | one connection |
+//! | `ends` | its sockets |
 mod command;
 mod conn;
+mod ends;
 mod pair;
 pub mod rules;
 mod scan;

@@ -1,7 +1,7 @@
 //! What passes the tap, on record: each connection, command and reply, stamped.
 //!
 //! Owns the shape and the number of these events. Must not know rules or what the checker makes of them. A request is
-//! stamped before it is forwarded, a reply after it was read; one that waited at the tap has two events: `held` when it
+//! stamped before it is forwarded, a reply after it was read, and each is on record before another task runs; one that waited at the tap has two events: `held` when it
 //! came, and the one without that word, or `passed` for a reply, when it went on.
 use super::command::{Command, reply_text};
 use super::rules::Rules;
@@ -36,6 +36,8 @@ pub(super) struct Wire {
     pub clock: Clock,
     pub sink: Rc<dyn Sink>,
     pub rules: Rc<Rules>,
+    /// Answers that are due, on all connections.
+    pub due: Cell<u32>,
     written: Cell<u64>,
 }
 
@@ -55,23 +57,32 @@ impl Wire {
             clock,
             sink,
             rules,
+            due: Cell::new(0),
             written: Cell::new(0),
         }
     }
 
     /// A connection came or went, or cannot be read any more.
     pub(super) fn line(&self, line: &Line, f: &str, why: &str) {
-        self.emit(line, f, None, 0, Some(why), None, true);
+        self.emit(self.clock.now(), line, f, None, 0, Some(why), None, true);
     }
 
-    /// A command.
-    pub(super) fn request(&self, line: &Line, number: u64, command: &Command, state: Option<&str>) {
-        if self.full(state) {
+    /// A command, at the time `at`.
+    pub(super) fn request(
+        &self,
+        at: u64,
+        line: &Line,
+        number: u64,
+        command: &Command,
+        state: Option<&str>,
+    ) {
+        if self.full(at, state) {
             return;
         }
         let key = self.rules.key_of(command);
         let text = command.text();
         self.emit(
+            at,
             line,
             "request",
             key.as_deref(),
@@ -82,31 +93,34 @@ impl Wire {
         );
     }
 
-    /// A reply; number 0 where it answers nothing.
+    /// A reply, at the time `at`; number 0 where it answers nothing.
     pub(super) fn reply(
         &self,
+        at: u64,
         line: &Line,
         answers: Option<(u64, &Command)>,
         bytes: &[u8],
         state: Option<&str>,
     ) {
-        if self.full(state) {
+        if self.full(at, state) {
             return;
         }
         let key = answers.and_then(|(_, command)| self.rules.key_of(command));
         let number = answers.map_or(0, |(number, _)| number);
         let f = if answers.is_some() { "reply" } else { "push" };
         let text = reply_text(&bytes[..bytes.len().min(1024)]);
-        self.emit(line, f, key.as_deref(), number, Some(&text), state, false);
+        let key = key.as_deref();
+        self.emit(at, line, f, key, number, Some(&text), state, false);
     }
 
     /// A script's text, once.
     pub(super) fn script(&self, line: &Line, sha: &str, text: &[u8]) {
         let text = String::from_utf8_lossy(&text[..text.len().min(4096)]).into_owned();
-        self.emit(line, "script", Some(sha), 0, Some(&text), None, true);
+        let at = self.clock.now();
+        self.emit(at, line, "script", Some(sha), 0, Some(&text), None, true);
     }
 
-    fn full(&self, state: Option<&str>) -> bool {
+    fn full(&self, at: u64, state: Option<&str>) -> bool {
         let written = self.written.get();
         if written == EVENTS_MAX {
             self.written.set(written + 1);
@@ -117,7 +131,7 @@ impl Wire {
                 conn: 0,
             };
             let why = format!("more than {EVENTS_MAX} events: from here on only what rules do");
-            self.emit(&line, "full", None, 0, Some(&why), None, true);
+            self.emit(at, &line, "full", None, 0, Some(&why), None, true);
         }
         written >= EVENTS_MAX && state.is_none()
     }
@@ -128,6 +142,7 @@ impl Wire {
     )]
     fn emit(
         &self,
+        at: u64,
         line: &Line,
         f: &str,
         key: Option<&str>,
@@ -142,7 +157,7 @@ impl Wire {
         let named = |s: &str| (!s.is_empty()).then(|| s.to_owned().into());
         self.sink.emit(Event {
             index: 0,
-            time: self.clock.now(),
+            time: at,
             process: Process::Named("tap".into()),
             client: named(&line.client),
             worker: None,
