@@ -296,6 +296,18 @@ fn never_reading_blocks_nobody() {
 }
 
 #[test]
+fn lines_that_answer_nothing_are_told_once_there_are_many() {
+    run(async {
+        for mode in ["blank-lines", "lost-flood"] {
+            let mut c = ready(mode).await;
+            c.acquire(0, "k").await.expect("granted all the same");
+            c.misbehaves("sent 1000 lines in a row that answer nothing")
+                .await;
+        }
+    });
+}
+
+#[test]
 fn forks_die_with_their_group() {
     run(async {
         let mut c = ready("fork").await;
@@ -306,6 +318,7 @@ fn forks_die_with_their_group() {
         else {
             panic!("no pid: {granted:?}");
         };
+        c.misbehaves("left a process of its own behind").await;
         c.died().await;
         until("the grandchild is gone", || {
             let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

@@ -199,7 +199,7 @@ pub(super) struct Inner {
     /// Its pipes are of no more use: nothing can be asked.
     pub(super) closed: Cell<bool>,
     /// [`ClientProcess::kill`] was called.
-    killed: Cell<bool>,
+    pub(super) killed: Cell<bool>,
     /// The harness killed it for what it sent, which no fault asked for.
     pub(super) put_down: Cell<bool>,
     /// It was asked to end: that its pipes close is no misbehaviour.

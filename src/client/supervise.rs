@@ -29,6 +29,8 @@ const LOG_MAX: usize = 4 << 20;
 const BABBLE_MAX: usize = 16 << 20;
 /// What a line that answers nothing costs beside its bytes, so that empty lines are no way out.
 const LINE_COST: usize = 64;
+/// Lines in a row that answer nothing, after which that is told.
+const IDLE_LINES: u32 = 1000;
 /// Characters shown of what a client sent.
 const SHOWN_MAX: usize = 160;
 /// Characters shown of a message meant for people.
@@ -121,6 +123,9 @@ async fn reap(inner: Rc<Inner>, mut child: Child) {
     };
     let at = inner.clock.now();
     // A fork of it may live on; the group keeps its number until all of it is gone.
+    if !inner.killed.get() && !inner.put_down.get() && signals::lives(inner.pid) {
+        inner.tell(at, "ended and left a process of its own behind; killed");
+    }
     let _ = signals::group(inner.pid, nix::sys::signal::Signal::SIGKILL);
     inner.reaper.forget_group(inner.pid);
     inner.close_input();
@@ -235,8 +240,9 @@ struct Lines {
     carry: Vec<u8>,
     /// In a line that is too long: everything up to its end is dropped.
     skipping: bool,
-    /// Bytes since the last line that answered something.
+    /// Bytes since the last line that answered something, and lines.
     babble: usize,
+    idle: u32,
 }
 
 impl Lines {
@@ -256,9 +262,18 @@ impl Lines {
                 !std::mem::take(&mut self.skipping) && take_line(inner, &whole, at)
             };
             if answered {
-                self.babble = 0;
-            } else {
-                self.babble += LINE_COST;
+                (self.babble, self.idle) = (0, 0);
+                continue;
+            }
+            self.babble += LINE_COST;
+            self.idle = self.idle.saturating_add(1);
+            if self.idle == IDLE_LINES {
+                let shown = shown(line);
+                inner.misbehaved(at, || {
+                    format!(
+                        "sent {IDLE_LINES} lines in a row that answer nothing, the last one {shown}"
+                    )
+                });
             }
         }
         self.keep(inner, chunk, at);

@@ -71,6 +71,13 @@ def act(request):
     elif MODE == "babble-lines":
         while True:
             raw("x\n" * 8192)
+    elif MODE == "blank-lines":
+        raw("\n" * 100000)
+        grant(request)
+    elif MODE == "lost-flood":
+        for _ in range(2000):
+            say(type="lost", worker=request["worker"], key=request["key"])
+        grant(request)
     elif MODE == "long-line":
         raw("y" * (3 << 20) + "\n")
         grant(request)
