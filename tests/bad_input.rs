@@ -140,6 +140,18 @@ fn two_steps_of_one_name_in_the_background() {
 }
 
 #[test]
+fn a_step_that_the_adapter_cannot_do_makes_another_schedule() {
+    let desk = Desk::new();
+    let step = "[[step]]\nclient = \"c1\"\ndo = \"kill-thread\"\n";
+    let file = desk.file("w.toml", format!("{WORKLOAD}{step}"));
+    let said = desk.run(&[&file]);
+    assert_eq!(said.code, 2, "{}", said.stderr);
+    let told = format!("{}{}", said.stdout, said.stderr);
+    let cannot = "kill-thread lock:0: fail (unsupported), which this adapter cannot";
+    assert!(told.contains(cannot), "{told}");
+}
+
+#[test]
 fn a_workload_without_measure() {
     let desk = Desk::new();
     let many = |n: usize, one: &dyn Fn(usize) -> String, between: &str| {

@@ -191,6 +191,11 @@ fn a_copy_counts_once_and_shards_that_do_not_belong_together_are_told() {
         "{}",
         said.stderr
     );
+    let summary = std::fs::read_to_string(desk.at("out/summary.md")).expect("a summary");
+    assert!(summary.contains("their seeds are 1, 9"), "{summary}");
+    let said = desk.merge(&["s", "t", "u"]);
+    let twice = "shard 2 of 2 is here more than once";
+    assert!(said.stderr.contains(twice), "{}", said.stderr);
     let suite = Path::new(&desk.at("t")).join("campaigns/x/suite.json");
     let text = std::fs::read_to_string(&suite).expect("a suite");
     let newer = text.replace("\"fencepost\":1", "\"fencepost\":7");

@@ -51,6 +51,11 @@ impl Checker {
         self.collector.push(event);
     }
 
+    /// So many events before this one are not there any more: counted as what does not fit together.
+    pub(crate) fn missed(&mut self, event: &Event<'_>, count: u64) {
+        self.collector.missed(event, count);
+    }
+
     /// Runs all checks, and judges them against the header's `expect`.
     pub fn finish(self) -> Verdict {
         let facts = self.collector.finish();

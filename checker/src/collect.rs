@@ -91,6 +91,14 @@ impl Collector {
         self.facts
     }
 
+    /// Events before this one are missing.
+    pub(crate) fn missed(&mut self, event: &Event<'_>, count: u64) {
+        self.odd(
+            event,
+            &format!("by its index, {count} events before it are missing"),
+        );
+    }
+
     fn odd(&mut self, event: &Event<'_>, why: &str) {
         self.facts.anomalies += 1;
         self.facts.first_anomaly.get_or_insert_with(|| {

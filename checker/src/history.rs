@@ -5,8 +5,9 @@
 //! compressed with zstd, in any number of frames.
 //!
 //! Tolerated: empty lines, unknown fields, a missing newline at the end, and a torn last line (the run was killed
-//! while it wrote), which is counted as `torn_bytes`; `index` is only a name, the order is the file's; times of different
-//! processes need not rise. An answer without an invoke, or before it, is counted and makes the verdict unknown.
+//! while it wrote), which is counted as `torn_bytes`; the order is the file's, whatever `index` says; times of different
+//! processes need not rise. An answer without an invoke, or before it, is counted and makes the verdict unknown, and so
+//! does a gap in `index`: what stood there may be just what would have been found.
 //! Everything else is an error with its place.
 //!
 //! # EDN
@@ -332,10 +333,14 @@ pub fn open_lines(path: &Path, options: &Options) -> Result<Box<dyn BufRead>, Hi
 
 fn check_lines(reader: impl BufRead, options: &Options) -> Result<Verdict, HistoryError> {
     let mut checker = None;
+    let mut next = 0;
     let torn = each_line(reader, options, |header, event| {
-        checker
-            .get_or_insert_with(|| Checker::new(header.clone()))
-            .push(event);
+        let checker = checker.get_or_insert_with(|| Checker::new(header.clone()));
+        if event.index > next {
+            checker.missed(event, event.index - next);
+        }
+        next = event.index.saturating_add(1);
+        checker.push(event);
     })?;
     let Some(checker) = checker else {
         return Err(HistoryError::NoEvents);

@@ -59,9 +59,10 @@ pub fn shrink(
             let lines = search.lines(&least);
             let mut text = serde_json::to_string(&search.header).unwrap_or_default();
             text.push('\n');
-            for line in &lines {
-                text.push_str(line);
-                text.push('\n');
+            for (n, line) in lines.iter().enumerate() {
+                // Numbered anew: a gap would mean that something is missing.
+                let rest = line.split_once(',').map_or("}", |(_, rest)| rest);
+                text.push_str(&format!("{{\"index\":{n},{rest}\n"));
             }
             let events = lines.len();
             return Ok(Some(Part { text, events }));

@@ -210,6 +210,29 @@ fn a_torn_last_line_is_tolerated_and_counted() {
 }
 
 #[test]
+fn a_gap_in_the_numbers_makes_the_verdict_unknown() {
+    let second = |from: u64| {
+        let later = |line: &str, index| {
+            line.replace("\"index\":0", &format!("\"index\":{index}"))
+                .replace("\"index\":1", &format!("\"index\":{index}"))
+                .replace("\"key\":\"k\"", "\"key\":\"l\"")
+        };
+        format!("{}\n{}\n", later(INVOKE, from), later(OK, from + 1))
+    };
+    let whole = check(format!("{HEADER}\n{INVOKE}\n{OK}\n{}", second(2))).expect("judged");
+    assert_eq!((whole.outcome, whole.counts["grants"]), (Outcome::Valid, 2));
+    let gap = check(format!("{HEADER}\n{INVOKE}\n{OK}\n{}", second(30))).expect("judged");
+    assert_eq!(
+        (gap.outcome, gap.counts["anomalies"]),
+        (Outcome::Unknown, 1)
+    );
+    let told = "event 30 (`acquire`): by its index, 28 events before it are missing";
+    assert!(gap.reasons[0].contains(told), "{:?}", gap.reasons);
+    let beheaded = check(format!("{HEADER}\n{}", second(5))).expect("judged");
+    assert_eq!(beheaded.outcome, Outcome::Unknown);
+}
+
+#[test]
 fn unknown_fields_are_tolerated() {
     let more = INVOKE.replacen('{', "{\"new\":{\"a\":[1]},", 1);
     let v = check(format!("{HEADER}\r\n{more}\r\n{OK}\r\n")).expect("judged");

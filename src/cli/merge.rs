@@ -253,11 +253,11 @@ fn together(lying: &Lying) -> (Suite, Vec<Summary>, usize) {
         }
         add(&mut all, suite);
     }
-    warn_of_seeds(&seeds);
     if lying.suites.is_empty() {
         all.shards = vec![1];
     }
     all.shards.sort_unstable();
+    note(&mut all, &seeds);
     all.shards.dedup();
     let mut summaries = Vec::new();
     for dir in &lying.runs {
@@ -295,14 +295,29 @@ fn together(lying: &Lying) -> (Suite, Vec<Summary>, usize) {
     (all, summaries, unread)
 }
 
-/// Shards of one campaign have its seed.
-fn warn_of_seeds(seeds: &BTreeSet<u64>) {
+/// Shards of one campaign have its seed, and each is there once.
+fn note(all: &mut Suite, seeds: &BTreeSet<u64>) {
     if seeds.len() > 1 {
         let seeds: Vec<String> = seeds.iter().map(u64::to_string).collect();
         let seeds = seeds.join(", ");
-        say::word(&format!(
-            "warning: shards of different campaigns: their seeds are {seeds}"
-        ));
+        let why = format!("shards of different campaigns: their seeds are {seeds}");
+        all.notes.push(why);
+    }
+    let twice: BTreeSet<u32> = all
+        .shards
+        .windows(2)
+        .filter(|two| two[0] == two[1])
+        .map(|two| two[0])
+        .collect();
+    if all.of > 1 {
+        let of = all.of;
+        let told = twice
+            .iter()
+            .map(|n| format!("shard {n} of {of} is here more than once: so its runs are counted"));
+        all.notes.extend(told);
+    }
+    for note in &all.notes {
+        say::word(&format!("warning: {note}"));
     }
 }
 

@@ -14,7 +14,7 @@
 use super::files::Rendered;
 use super::glyphs::legend;
 use super::sanitise::{visible, xml};
-use super::suite::{Lost, NotRun};
+use super::suite::Suite;
 use super::summary::{Judged, Judgement, Summary};
 use super::terminal::{finding_head, finding_more};
 use super::{Renderer, ReportError, tables, timeline};
@@ -38,27 +38,37 @@ impl Renderer for Junit {
 /// # Errors
 /// When the XML cannot be written.
 pub fn several(runs: &[Summary]) -> Result<String, ReportError> {
-    campaign(runs, &[], &[])
+    campaign(runs, &Suite::default())
 }
 
-/// All runs in one file, and those that could not be made or whose results are lost, each as an error.
+/// All runs in one file, and what keeps the campaign from being whole, each as an error: runs that could not be made or
+/// whose results are lost, shards that are not there, an early end.
 ///
 /// # Errors
 /// As [`several`].
-pub fn campaign(
-    runs: &[Summary],
-    not_run: &[NotRun],
-    lost: &[Lost],
-) -> Result<String, ReportError> {
+pub fn campaign(runs: &[Summary], of: &Suite) -> Result<String, ReportError> {
     let mut report = Report::new("fencepost");
     for s in runs {
         report.add_test_suite(suite(s, &title(s)));
     }
-    for n in not_run {
+    for shard in of.missing() {
+        let name = format!("shard {shard} of {}", of.of);
+        report.add_test_suite(error(
+            &name,
+            ("shard", "no-result"),
+            &name,
+            "no results of it",
+        ));
+    }
+    if let Some(why) = &of.cut {
+        let made = format!("{} of {} runs made: {why}", of.runs.len(), of.planned);
+        report.add_test_suite(error("the campaign", ("end", "cut"), "campaign", &made));
+    }
+    for n in &of.not_run {
         let name = format!("{} seed {}", n.workload, n.seed);
         report.add_test_suite(error(&name, ("run", "not-run"), &n.workload, &n.why));
     }
-    for l in lost {
+    for l in &of.lost {
         report.add_test_suite(error(&l.what, ("run", "no-result"), &l.what, &l.why));
     }
     Ok(plain(&report.to_string()?))

@@ -167,6 +167,8 @@ pub struct Run {
     pub made: Result<Verdict, String>,
     /// The results folder, where there is one.
     pub dir: PathBuf,
+    /// By what the adapter broke the protocol, and how often.
+    pub misbehaved: BTreeMap<String, u64>,
 }
 
 impl Run {
@@ -176,6 +178,7 @@ impl Run {
             seed,
             made: Ok(summary.verdict),
             dir: summary.dir,
+            misbehaved: summary.misbehaved,
         }
     }
 
@@ -185,6 +188,7 @@ impl Run {
             seed,
             made: Err(why),
             dir: PathBuf::new(),
+            misbehaved: BTreeMap::new(),
         }
     }
 
@@ -325,6 +329,17 @@ impl Card {
     /// All checks with their cells.
     pub fn cells(&self) -> impl Iterator<Item = (&'static Check, Cell)> + '_ {
         CHECKS.iter().map(|check| (check, self.cell(check)))
+    }
+
+    /// By what the adapter broke the protocol, each once, with the first schedule in which it did.
+    pub fn misbehaved(&self) -> BTreeMap<&str, &'static str> {
+        let mut all = BTreeMap::new();
+        for (schedule, run) in &self.runs {
+            for what in run.misbehaved.keys() {
+                all.entry(what.as_str()).or_insert(*schedule);
+            }
+        }
+        all
     }
 
     /// The worst grade: broken, then unknown, then ok.

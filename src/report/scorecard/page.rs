@@ -80,6 +80,10 @@ fn part(card: &Card, out: &mut String) {
             }
         }
     }
+    for (what, schedule) in card.misbehaved() {
+        let what = markdown(what);
+        let _ = writeln!(out, "- the adapter misbehaved under {schedule}: {what}");
+    }
     let good = if good.is_empty() {
         "none".to_owned()
     } else {

@@ -29,5 +29,9 @@ pub fn terminal(card: &Card) -> String {
             let _ = writeln!(out, "           replay: {}", visible(&shell(&words)));
         }
     }
+    for (what, schedule) in card.misbehaved() {
+        let what = visible(what);
+        let _ = writeln!(out, "  the adapter misbehaved under {schedule}: {what}");
+    }
     out
 }

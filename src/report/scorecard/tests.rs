@@ -44,6 +44,7 @@ fn run(outcome: Outcome, reasons: &[&str], checks: Vec<CheckResult>) -> Run {
             counts: BTreeMap::new(),
         }),
         dir: "results/x".into(),
+        misbehaved: BTreeMap::new(),
     }
 }
 
@@ -159,6 +160,21 @@ fn the_page_gives_the_recipe_only_of_what_is_public() {
         2
     );
     assert_eq!(card.worst(), Grade::Broken);
+}
+
+#[test]
+fn what_the_adapter_did_against_the_protocol_stands_on_the_card_once() {
+    let mut runs = ["pause", "plain"].map(|schedule| (schedule, run(Outcome::Valid, &[], vec![])));
+    for (_, run) in &mut runs {
+        run.misbehaved.insert("answered twice \u{202e}".into(), 3);
+    }
+    let mut card = card("plain", run(Outcome::Valid, &[], vec![]));
+    card.runs.extend(runs);
+    for text in [page(std::slice::from_ref(&card)), terminal(&card)] {
+        let said = "the adapter misbehaved under pause: answered twice";
+        assert_eq!(text.matches(said).count(), 1, "{text}");
+        assert!(!text.contains('\u{202e}'), "{text}");
+    }
 }
 
 #[test]

@@ -26,10 +26,7 @@ pub fn render(suite: &Suite, summaries: &[Summary], dir: &Path) -> Result<(), Re
     for file in [
         Rendered::new("suite.json", json),
         Rendered::new("summary.md", summary_md(suite)),
-        Rendered::new(
-            "junit.xml",
-            junit::campaign(summaries, &suite.not_run, &suite.lost)?,
-        ),
+        Rendered::new("junit.xml", junit::campaign(summaries, suite)?),
         Rendered::new("index.html", page::page(suite, dir)?),
     ] {
         files::write(dir, &file)?;

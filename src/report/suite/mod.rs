@@ -39,6 +39,9 @@ pub struct Suite {
     pub lost: Vec<Lost>,
     /// Why it ended before its last run, if it did.
     pub cut: Option<String>,
+    /// What else whoever reads it should know: parts of different campaigns, a part that is here twice.
+    #[serde(default)]
+    pub notes: Vec<String>,
     /// Put together by `merge`, so that it stands for the whole: a shard by itself answers for its own part.
     #[serde(default)]
     pub merged: bool,
@@ -213,7 +216,7 @@ impl Suite {
         (1..=self.of).filter(|n| !self.shards.contains(n)).collect()
     }
 
-    /// What keeps it from being whole, one line each.
+    /// What keeps it from being whole, and its notes, one line each.
     pub fn lacks(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if let Some(why) = &self.cut {
@@ -240,6 +243,7 @@ impl Suite {
         for lost in &self.lost {
             lines.push(format!("{}: no result: {}", lost.what, lost.why));
         }
+        lines.extend(self.notes.iter().cloned());
         lines
     }
 }

@@ -97,6 +97,17 @@ fn failure_beats_unknown_beats_pass_and_gaps_are_unknown() {
     });
     assert_eq!(gaps.outcome(), Outcome::Unknown);
     assert_eq!(gaps.lacks(), ["a, seed 2: no result: gone"]);
+    let mut gaps = suite(vec![valid()]);
+    (gaps.of, gaps.merged, gaps.cut) = (3, true, Some("interrupted".to_owned()));
+    let xml = crate::report::junit::campaign(&[], &gaps).expect("it is XML");
+    for told in [
+        "shard 2 of 3",
+        "shard 3 of 3",
+        "1 of 1 runs made: interrupted",
+        "errors=\"3\"",
+    ] {
+        assert!(xml.contains(told), "{told}: {xml}");
+    }
     let mut idle = suite(Vec::new());
     idle.of = 2;
     assert_eq!(idle.outcome(), Outcome::Valid, "nothing fell to it");

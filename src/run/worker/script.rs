@@ -2,7 +2,7 @@
 //!
 //! Owns the order of steps and what is waited for between them. Must not know how a step is done (`worker::step`).
 use super::Worker;
-use super::step::{Actor, Outcome, aside, is_aside, record};
+use super::step::{Actor, Outcome, aside, disturbs, is_aside, record};
 use crate::fault::{World, watch};
 use crate::plan::{Doing, StepPlan};
 use crate::run::board::{Hit, Scope};
@@ -176,6 +176,11 @@ fn say(shared: &Shared, n: usize, doing: &Doing, (kind, code): &Outcome) {
         format!(" ({code})")
     };
     let text = format!("step {}: {client} {op} {key}: {kind}{more}", n + 1);
+    // Nobody writes what is to happen to a step that disturbs: without it the schedule is another one.
+    if doing.then.is_empty() && disturbs(op) && code == "unsupported" {
+        let text = format!("{text}, which this adapter cannot");
+        return record(shared, &text, Some("off-schedule"));
+    }
     let expected = doing.then.is_empty() || doing.then.iter().any(|t| t == kind);
     if expected {
         return record(shared, &text, None);

@@ -184,7 +184,12 @@ fn thread_ended(shared: &super::Shared, doing: &Doing, asked: u64) {
 
 /// Whether a step is [`aside`].
 pub fn is_aside(op: &str) -> bool {
-    matches!(op, "held" | "cancel" | "interrupt" | "drop" | "kill-thread")
+    op == "held" || disturbs(op)
+}
+
+/// Whether a step disturbs another one, or a holder.
+pub fn disturbs(op: &str) -> bool {
+    matches!(op, "cancel" | "interrupt" | "drop" | "kill-thread")
 }
 
 /// Puts on record what a step was and what became of it; with an `error`, the schedule did not happen as written.
