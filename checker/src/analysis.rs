@@ -55,6 +55,8 @@ pub(crate) struct Analysis {
     pub overrun: Found,
     /// Overruns of clients that were neither stopped nor cut off, as (holder, next holder).
     pub unforced: Vec<Pair>,
+    /// Overruns that only a stall of the machine may have forced.
+    pub stood_still: u64,
     /// Overlaps of promises, and of beliefs, that are possible within the clocks' uncertainty but not certain.
     pub possible: (u64, u64),
     /// Promises that the service broke with no second holder to profit.
@@ -73,6 +75,7 @@ impl Analysis {
             exclusions: BTreeMap::new(),
             overrun: Found::default(),
             unforced: Vec::new(),
+            stood_still: 0,
             possible: (0, 0),
             latent: 0,
             excluded: HashSet::new(),
@@ -237,7 +240,9 @@ impl Analysis {
             // One message lost or refused forces nobody to go on without a word.
             let mut active = f.faults.active(since, pair.from);
             let forced = active.any(|w| w.kind != "message");
-            if !forced && !f.faults.stalled_in(since, pair.from) {
+            if !forced && f.faults.stalled_in(since, pair.from) {
+                self.stood_still += 1;
+            } else if !forced {
                 self.unforced.push(pair);
             }
         }

@@ -51,9 +51,9 @@ impl Checker {
         self.collector.push(event);
     }
 
-    /// So many events before this one are not there any more: counted as what does not fit together.
-    pub(crate) fn missed(&mut self, event: &Event<'_>, count: u64) {
-        self.collector.missed(event, count);
+    /// So many events are not there any more, the first of them before this index: counted as what does not fit together.
+    pub(crate) fn missed(&mut self, index: u64, count: u64) {
+        self.collector.missed(index, count);
     }
 
     /// Runs all checks, and judges them against the header's `expect`.

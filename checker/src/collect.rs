@@ -91,12 +91,12 @@ impl Collector {
         self.facts
     }
 
-    /// Events before this one are missing.
-    pub(crate) fn missed(&mut self, event: &Event<'_>, count: u64) {
-        self.odd(
-            event,
-            &format!("by its index, {count} events before it are missing"),
-        );
+    /// So many events are missing, the first of them before this index.
+    pub(crate) fn missed(&mut self, index: u64, count: u64) {
+        self.facts.anomalies += 1;
+        self.facts.first_anomaly.get_or_insert_with(|| {
+            format!("event {index}: {count} events are missing by their index, the first before it")
+        });
     }
 
     fn odd(&mut self, event: &Event<'_>, why: &str) {

@@ -7,7 +7,7 @@
 //! Tolerated: empty lines, unknown fields, a missing newline at the end, and a torn last line (the run was killed
 //! while it wrote), which is counted as `torn_bytes`; the order is the file's, whatever `index` says; times of different
 //! processes need not rise. An answer without an invoke, or before it, is counted and makes the verdict unknown, and so
-//! does a gap in `index`: what stood there may be just what would have been found.
+//! does a gap where `index` rises from line to line: what stood there may be just what would have been found.
 //! Everything else is an error with its place.
 //!
 //! # EDN
@@ -333,21 +333,48 @@ pub fn open_lines(path: &Path, options: &Options) -> Result<Box<dyn BufRead>, Hi
 
 fn check_lines(reader: impl BufRead, options: &Options) -> Result<Verdict, HistoryError> {
     let mut checker = None;
-    let mut next = 0;
+    let mut numbers = Numbers::default();
     let torn = each_line(reader, options, |header, event| {
         let checker = checker.get_or_insert_with(|| Checker::new(header.clone()));
-        if event.index > next {
-            checker.missed(event, event.index - next);
-        }
-        next = event.index.saturating_add(1);
+        numbers.push(event.index);
         checker.push(event);
     })?;
-    let Some(checker) = checker else {
+    let Some(mut checker) = checker else {
         return Err(HistoryError::NoEvents);
     };
+    if let Some((index, count)) = numbers.gap() {
+        checker.missed(index, count);
+    }
     let mut verdict = checker.finish();
     verdict.counts.insert("torn_bytes".to_owned(), torn);
     Ok(verdict)
+}
+
+/// The indexes of a history. Where each is above the one before, they number the events, and a gap is a loss; in any other
+/// order they are names.
+#[derive(Default)]
+struct Numbers {
+    next: u64,
+    begun: bool,
+    names: bool,
+    /// Behind the first gap, and how many are missing in all.
+    gap: Option<(u64, u64)>,
+}
+
+impl Numbers {
+    fn push(&mut self, index: u64) {
+        self.names |= self.begun && index < self.next;
+        self.begun = true;
+        if index > self.next {
+            let (first, count) = self.gap.unwrap_or((index, 0));
+            self.gap = Some((first, count.saturating_add(index - self.next)));
+        }
+        self.next = index.saturating_add(1);
+    }
+
+    fn gap(&self) -> Option<(u64, u64)> {
+        self.gap.filter(|_| !self.names)
+    }
 }
 
 /// Calls `each` with the header and every event; returns the bytes of a torn last line.

@@ -33,8 +33,8 @@ pub(crate) enum Past<'a> {
     Nothing,
     /// Stalls of the machine: who asks has them in its bound already (ε).
     Stalls,
-    /// Faults of this kind.
-    Kind(&'a str),
+    /// Those, and faults of this kind.
+    StallsAnd(&'a str),
 }
 
 /// What was wrong in `[from, to]`, for one client or (without) for all.
@@ -44,12 +44,12 @@ pub(crate) fn outage<'a>(
     (from, to): (Ns, Ns),
     past: Past<'_>,
 ) -> Outage<'a> {
-    if past != Past::Stalls && f.faults.stalled_in(from, to) {
+    if past == Past::Nothing && f.faults.stalled_in(from, to) {
         return Outage::Other;
     }
     let mut lost: Vec<&str> = Vec::new();
     let active = f.faults.active(from, to);
-    for w in active.filter(|w| past != Past::Kind(&w.kind)) {
+    for w in active.filter(|w| past != Past::StallsAnd(&w.kind)) {
         if loses_nodes(w) {
             lost.extend(w.target.split(',').map(str::trim));
         } else if let Some(member) = cut_off(f, w) {

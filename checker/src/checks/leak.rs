@@ -91,7 +91,9 @@ fn abandoned(f: &Facts, found: &mut Found) {
         let late = v.ret.saturating_add(f.epsilon());
         // A node that is lost, or a link that is cut, takes the clean-up there along, and nothing elsewhere.
         let span = (v.inv, late);
-        let Outage::Nodes(lost) = outage(f, Some(v.client), span, Past::Kind("message")) else {
+        // That nothing was sent in all of the run no stall explains.
+        let past = Past::StallsAnd("message");
+        let Outage::Nodes(lost) = outage(f, Some(v.client), span, past) else {
             continue;
         };
         let sets = f.servers.between(v.key, v.inv, v.ret);
