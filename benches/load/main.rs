@@ -27,10 +27,6 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tokio::runtime::LocalOptions;
 
-/// As the command has it: the clients are this binary.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// Least share of the path's limit that 16 workers of one client reach, one connection a worker.

@@ -13,6 +13,7 @@ use crate::model::Header;
 use crate::verdict::{CheckResult, Finding, Outcome, Verdict};
 use crate::{Checker, Options};
 use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
 use std::path::Path;
 
 /// Events that are looked at, at most: what is about one finding is far less.
@@ -62,7 +63,8 @@ pub fn shrink(
             for (n, line) in lines.iter().enumerate() {
                 // Numbered anew: a gap would mean that something is missing.
                 let rest = line.split_once(',').map_or("}", |(_, rest)| rest);
-                text.push_str(&format!("{{\"index\":{n},{rest}\n"));
+                // Writing to a String cannot fail.
+                let _ = writeln!(text, "{{\"index\":{n},{rest}");
             }
             let events = lines.len();
             return Ok(Some(Part { text, events }));

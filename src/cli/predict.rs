@@ -129,7 +129,7 @@ pub fn main(args: &Args) -> Exit {
 /// What is counted, in one line.
 fn assumes(args: &Args) -> String {
     let pause = if args.waits {
-        "work goes on in a pause, so the latest end of one counts; a pause that begins in another is left out"
+        "work goes on in a pause, so the latest end of one counts; none begins in another"
     } else {
         "work stands still in a pause, so all that begin in a section add up; none begins in another"
     };

@@ -21,6 +21,7 @@ mod overrun;
 mod paired;
 mod pauses;
 mod random;
+mod waits;
 
 pub use interval::{Interval, poisson, ratio, share, share_one_sided};
 pub use lengths::Lengths;

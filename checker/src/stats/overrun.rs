@@ -8,7 +8,7 @@
 //! outlast the slack, `P = E_W Σ P(N = n) · P(X₁ + … + Xₙ > slack − W)` ([`super::pauses`] has the sums).
 //!
 //! Work that waits (for a network, a disk, a timer) goes on: it overruns if a pause that began at u < W lasts beyond the
-//! slack, `P = E_W [1 − exp(−λ ∫₀^W P(X > slack − u) du)]`, pauses within pauses left out.
+//! slack ([`super::waits`]).
 //!
 //! The interval. Samples are as they are: each observed work time counts with weight 1/n, each observed pause as one
 //! arrival in the time n/λ. The chance is then a sum of weighted counts, once over the work times (each with its own chance
@@ -20,6 +20,7 @@
 use super::interval::{Interval, gamma_spread, poisson_like};
 use super::lengths::{Law, Lengths};
 use super::pauses::{Sums, poisson_terms};
+use super::waits::Waits;
 
 /// Cells, by value, in which samples are gathered to see how much each weighs; only the interval rests on them.
 const CELLS: usize = 300;
@@ -129,7 +130,7 @@ struct Model<'a> {
     pauses: &'a Law,
     sums: Sums<'a>,
     rate: f64,
-    waits: bool,
+    waits: Option<Waits>,
     slack: f64,
 }
 
@@ -146,7 +147,7 @@ impl<'a> Model<'a> {
             pauses,
             sums: Sums::of(pauses, terms, slack),
             rate,
-            waits,
+            waits: waits.then(|| Waits::new(pauses, rate, longest, slack)),
             slack,
         }
     }
@@ -155,8 +156,8 @@ impl<'a> Model<'a> {
         let left = self.slack - work;
         if left < 0.0 {
             1.0
-        } else if self.waits {
-            -(-self.rate * self.pauses.between(left, self.slack)).exp_m1()
+        } else if let Some(waits) = &self.waits {
+            waits.chance(self.pauses, self.rate, work, self.slack)
         } else {
             self.sums.beyond(self.rate * work, left)
         }
@@ -169,7 +170,7 @@ impl<'a> Model<'a> {
             return 0.0;
         }
         let now = self.chance(work);
-        if self.waits {
+        if self.waits.is_some() {
             return (1.0 - now) * (x - left).clamp(0.0, work);
         }
         let then = if x > left {

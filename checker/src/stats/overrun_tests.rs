@@ -39,7 +39,9 @@ fn simulated(habits: &Habits, slack: f64, n: u32, seed: u64) -> f64 {
         while worked < work && !late {
             let pause = draw(&habits.pauses, &mut random);
             if habits.waits {
-                late = worked + pause > slack;
+                // Nothing begins in it.
+                worked += pause;
+                late = worked > slack;
             } else {
                 end += pause;
                 late = end > slack;
@@ -63,6 +65,16 @@ fn a_simulation_agrees() {
         (exponential(0.3), exponential(0.3), 0.5, 2.0, false),
         (exponential(0.3), observed(), 1.0, 2.0, false),
         (observed(), observed(), 1.0, 1.95, true),
+        (fixed(0.1), exponential(1.0), 0.1, 0.988, true),
+        (
+            Lengths::Uniform(0.1, 0.95),
+            exponential(0.1),
+            0.3,
+            0.988,
+            true,
+        ),
+        (fixed(0.9), fixed(0.3), 0.05, 1.0, true),
+        (exponential(0.3), Lengths::Uniform(0.2, 1.5), 0.2, 1.5, true),
         (Lengths::Uniform(0.0, 2.0), observed(), 0.7, 4.0, false),
         (fixed(5.0), fixed(1.0), 1.0, 11.878, false),
         (fixed(1.0), Lengths::Uniform(0.0, 0.01), 0.002, 3.55, false),
