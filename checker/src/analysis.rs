@@ -55,8 +55,8 @@ pub(crate) struct Analysis {
     pub overrun: Found,
     /// Overruns of clients that were neither stopped nor cut off, as (holder, next holder).
     pub unforced: Vec<Pair>,
-    /// Overruns that only a stall of the machine may have forced.
-    pub stood_still: u64,
+    /// Holders of overruns that only a stall of the machine may have forced.
+    pub stood_still: HashSet<u32>,
     /// Overlaps of promises, and of beliefs, that are possible within the clocks' uncertainty but not certain.
     pub possible: (u64, u64),
     /// Promises that the service broke with no second holder to profit.
@@ -75,7 +75,7 @@ impl Analysis {
             exclusions: BTreeMap::new(),
             overrun: Found::default(),
             unforced: Vec::new(),
-            stood_still: 0,
+            stood_still: HashSet::new(),
             possible: (0, 0),
             latent: 0,
             excluded: HashSet::new(),
@@ -241,7 +241,7 @@ impl Analysis {
             let mut active = f.faults.active(since, pair.from);
             let forced = active.any(|w| w.kind != "message");
             if !forced && f.faults.stalled_in(since, pair.from) {
-                self.stood_still += 1;
+                self.stood_still.insert(pair.a);
             } else if !forced {
                 self.unforced.push(pair);
             }

@@ -28,11 +28,11 @@ fn run(a: &mut Analysis) -> Answer {
     let mut found = Found::default();
     let told: HashSet<u32> = a.unforced.iter().map(|p| p.a).collect();
     let alone = (0u32..f.sections.len() as u32).filter(|i| !told.contains(i));
-    let mut stood_still = a.stood_still;
+    let mut stood_still = a.stood_still.clone();
     for (i, over) in alone.filter_map(|i| zombie(f, i).map(|over| (i, over))) {
         let s = f.section(i);
         if f.faults.stalled_in(s.inv, over) {
-            stood_still += 1;
+            stood_still.insert(i);
             continue;
         }
         let client = f.names.text(s.client);
@@ -66,9 +66,10 @@ fn run(a: &mut Analysis) -> Answer {
         });
     }
     // What is found is found all the same.
-    let unsure = (stood_still > 0).then(|| {
+    let unsure = (!stood_still.is_empty()).then(|| {
         format!(
-            "{stood_still} holders that went on past their lease are not judged: the machine stood still meanwhile"
+            "{} holders that went on past their lease are not judged: the machine stood still meanwhile",
+            stood_still.len()
         )
     });
     Answer {
