@@ -6,8 +6,8 @@
 //!
 //! The limit of the path is 1/(1/SET + 1/EVALSHA): one lock cycle is one SET NX PX and one release script, and
 //! redis-benchmark says how many of each the path carries a second with 16 connections and no pipelining; its SETs are
-//! granted, as a cycle's is. Each round
-//! of cycles lies between two of redis-benchmark on the same link and is divided by their mean.
+//! granted, as a cycle's is. Each round of cycles lies between two of redis-benchmark on the same link and is divided by
+//! their mean.
 #![allow(clippy::print_stdout, reason = "a bench prints")]
 mod cpu;
 mod latency;

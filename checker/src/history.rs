@@ -355,7 +355,6 @@ fn check_lines(reader: impl BufRead, options: &Options) -> Result<Verdict, Histo
 #[derive(Default)]
 struct Numbers {
     next: u64,
-    begun: bool,
     names: bool,
     /// Behind the first gap, and how many are missing in all.
     gap: Option<(u64, u64)>,
@@ -363,8 +362,7 @@ struct Numbers {
 
 impl Numbers {
     fn push(&mut self, index: u64) {
-        self.names |= self.begun && index < self.next;
-        self.begun = true;
+        self.names |= index < self.next;
         if index > self.next {
             let (first, count) = self.gap.unwrap_or((index, 0));
             self.gap = Some((first, count.saturating_add(index - self.next)));

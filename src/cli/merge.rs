@@ -303,19 +303,13 @@ fn note(all: &mut Suite, seeds: &BTreeSet<u64>) {
         let why = format!("shards of different campaigns: their seeds are {seeds}");
         all.notes.push(why);
     }
-    let twice: BTreeSet<u32> = all
-        .shards
-        .windows(2)
-        .filter(|two| two[0] == two[1])
-        .map(|two| two[0])
-        .collect();
-    if all.of > 1 {
-        let of = all.of;
-        let told = twice
-            .iter()
-            .map(|n| format!("shard {n} of {of} is here more than once: so its runs are counted"));
-        all.notes.extend(told);
-    }
+    let pairs = all.shards.windows(2).filter(|two| two[0] == two[1]);
+    let twice: BTreeSet<u32> = pairs.map(|two| two[0]).collect();
+    let of = all.of;
+    let told = twice.iter().filter(|_| of > 1);
+    all.notes.extend(
+        told.map(|n| format!("shard {n} of {of} is here more than once: so its runs are counted")),
+    );
     for note in &all.notes {
         say::word(&format!("warning: {note}"));
     }

@@ -29,18 +29,6 @@ pub(super) fn state(pid: i32) -> ProcState {
     }
 }
 
-/// Whether a process of this group lives, whose leader was reaped.
-pub(super) fn lives(pgid: i32) -> bool {
-    let Ok(all) = std::fs::read_dir("/proc") else {
-        return false;
-    };
-    all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .filter(|pid| {
-            nix::unistd::getpgid(Some(Pid::from_raw(*pid))).is_ok_and(|g| g.as_raw() == pgid)
-        })
-        .any(|pid| state(pid) != ProcState::Dead)
-}
-
 /// Send a signal to every process of the group.
 pub(super) fn group(pgid: i32, signal: Signal) -> std::io::Result<()> {
     killpg(Pid::from_raw(pgid), signal).map_err(std::io::Error::from)

@@ -7,6 +7,7 @@ use super::errors::{Op, definite};
 use super::process::{Answer, ClientError, ClientSpec, Failure, Inner, Notice, Waiting};
 use super::signals;
 use super::wire::{self, About, AnswerLine, LINE_MAX};
+use crate::reaper::procs::members;
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::Path;
@@ -123,7 +124,7 @@ async fn reap(inner: Rc<Inner>, mut child: Child) {
     };
     let at = inner.clock.now();
     // A fork of it may live on; the group keeps its number until all of it is gone.
-    if !inner.killed.get() && !inner.put_down.get() && signals::lives(inner.pid) {
+    if !inner.killed.get() && !inner.put_down.get() && !members(inner.pid).is_empty() {
         inner.tell(at, "ended and left a process of its own behind; killed");
     }
     let _ = signals::group(inner.pid, nix::sys::signal::Signal::SIGKILL);

@@ -161,6 +161,12 @@ impl Disturb {
             Self::KillThread => "kill-thread",
         }
     }
+
+    /// By that name; none: it is another operation.
+    pub fn of(name: &str) -> Option<Self> {
+        let all = [Self::Cancel, Self::Interrupt, Self::Drop, Self::KillThread];
+        all.into_iter().find(|d| d.name() == name)
+    }
 }
 
 impl Request {

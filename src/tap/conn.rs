@@ -42,8 +42,7 @@ pub(super) struct Conn {
     pairing: RefCell<Pairing>,
     /// An answer of the tap's own may be due, or the client was left.
     made: Notify,
-    /// Answers that are due on this connection, and when the last command was sent on.
-    due: Cell<u32>,
+    /// When the last command was sent on.
     sent: Cell<Instant>,
     /// The rule in whose black hole this connection is.
     dark: RefCell<Option<Rc<Hits>>>,
@@ -63,7 +62,6 @@ impl Conn {
             line,
             pairing: RefCell::default(),
             made: Notify::new(),
-            due: Cell::new(0),
             sent: Cell::new(Instant::now()),
             dark: RefCell::default(),
             raw: Cell::new(false),
@@ -210,7 +208,7 @@ impl Conn {
         }
         let hit = self.wait(hits, number, &command).await;
         let push = |fate| {
-            self.owe();
+            self.wire.owed(1);
             let mut pairing = self.pairing.borrow_mut();
             pairing.push(number, command.clone(), fate);
         };
@@ -339,7 +337,7 @@ impl Conn {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 read => return read,
             }
-            let alone = self.due.get() == 1 && self.wire.due.get() == 1;
+            let alone = self.pairing.borrow().due() == 1 && self.wire.due() == 1;
             if alone && self.sent.get().elapsed() < AWAKE {
                 tokio::task::yield_now().await;
             } else {
@@ -348,21 +346,9 @@ impl Conn {
         }
     }
 
-    /// One more answer is due.
-    fn owe(&self) {
-        self.due.set(self.due.get() + 1);
-        self.wire.due.set(self.wire.due.get() + 1);
-    }
-
-    /// So many answers are not due any more.
-    fn settle(&self, answers: u32) {
-        self.due.set(self.due.get() - answers);
-        self.wire.due.set(self.wire.due.get() - answers);
-    }
-
     /// The client was left, and the server has answered all that had come from it.
     fn heard_out(&self) -> bool {
-        self.left.get() && self.over.get() && self.pairing.borrow().is_empty()
+        self.left.get() && self.over.get() && self.pairing.borrow().due() == 0
     }
 
     /// Answers that the tap gives itself, once it is their turn.
@@ -372,7 +358,7 @@ impl Conn {
             let Some((pending, bytes)) = made else {
                 return;
             };
-            self.settle(1);
+            self.wire.settled(1);
             let answers = Some((pending.number, &*pending.command));
             let (at, made) = (self.wire.clock.now(), Some(state::MADE));
             self.wire.reply(at, &self.line, answers, &bytes, made);
@@ -404,7 +390,7 @@ impl Conn {
             out.extend_from_slice(bytes);
             return Ok(Rest::Passes);
         };
-        self.settle(u32::from(complete));
+        self.wire.settled(usize::from(complete));
         let (number, command) = (pending.number, pending.command);
         let answers = Some((number, &*command));
         let record = |state| {
@@ -519,7 +505,7 @@ impl Conn {
 
 impl Drop for Conn {
     fn drop(&mut self) {
-        self.settle(self.due.get());
+        self.wire.settled(self.pairing.borrow().due());
     }
 }
 

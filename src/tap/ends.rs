@@ -23,7 +23,7 @@ pub(super) enum End {
 
 /// Throws away what comes until the sender ends or the rule is removed.
 pub(super) async fn sink(from: &mut ReadHalf<'_>, hits: &Hits) -> End {
-    let mut waste = vec![0; 16 << 10];
+    let mut waste = vec![0; READ];
     loop {
         tokio::select! {
             read = from.read(&mut waste) => match read {

@@ -139,9 +139,9 @@ impl Pairing {
         });
     }
 
-    /// Every command that was pushed is answered.
-    pub fn is_empty(&self) -> bool {
-        self.queue.is_empty()
+    /// Commands that were pushed and are not answered.
+    pub fn due(&self) -> usize {
+        self.queue.len()
     }
 
     /// The answer that is due to the client without the server's doing, if it is its turn.

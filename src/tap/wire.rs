@@ -1,8 +1,9 @@
 //! What passes the tap, on record: each connection, command and reply, stamped.
 //!
 //! Owns the shape and the number of these events. Must not know rules or what the checker makes of them. A request is
-//! stamped before it is forwarded, a reply after it was read, and each is on record before another task runs; one that waited at the tap has two events: `held` when it
-//! came, and the one without that word, or `passed` for a reply, when it went on.
+//! stamped before it is forwarded, a reply after it was read, and each is on record before another task runs; one that
+//! waited at the tap has two events: `held` when it came, and the one without that word, or `passed` for a reply, when it
+//! went on.
 use super::command::{Command, reply_text};
 use super::rules::Rules;
 use crate::record::{Clock, Sink};
@@ -37,7 +38,7 @@ pub(super) struct Wire {
     pub sink: Rc<dyn Sink>,
     pub rules: Rc<Rules>,
     /// Answers that are due, on all connections.
-    pub due: Cell<u32>,
+    due: Cell<usize>,
     written: Cell<u64>,
 }
 
@@ -60,6 +61,21 @@ impl Wire {
             due: Cell::new(0),
             written: Cell::new(0),
         }
+    }
+
+    /// Answers that are due to anybody.
+    pub(super) fn due(&self) -> usize {
+        self.due.get()
+    }
+
+    /// So many more are due.
+    pub(super) fn owed(&self, answers: usize) {
+        self.due.set(self.due.get() + answers);
+    }
+
+    /// So many are not due any more.
+    pub(super) fn settled(&self, answers: usize) {
+        self.due.set(self.due.get() - answers);
     }
 
     /// A connection came or went, or cannot be read any more.

@@ -2,7 +2,8 @@
 //!
 //! Owns the order of steps and what is waited for between them. Must not know how a step is done (`worker::step`).
 use super::Worker;
-use super::step::{Actor, Outcome, aside, disturbs, is_aside, record};
+use super::step::{Actor, Outcome, aside, is_aside, record};
+use crate::client::Disturb;
 use crate::fault::{World, watch};
 use crate::plan::{Doing, StepPlan};
 use crate::run::board::{Hit, Scope};
@@ -177,7 +178,7 @@ fn say(shared: &Shared, n: usize, doing: &Doing, (kind, code): &Outcome) {
     };
     let text = format!("step {}: {client} {op} {key}: {kind}{more}", n + 1);
     // Nobody writes what is to happen to a step that disturbs: without it the schedule is another one.
-    if doing.then.is_empty() && disturbs(op) && code == "unsupported" {
+    if doing.then.is_empty() && Disturb::of(op).is_some() && code == "unsupported" {
         let text = format!("{text}, which this adapter cannot");
         return record(shared, &text, Some("off-schedule"));
     }

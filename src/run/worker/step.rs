@@ -142,20 +142,14 @@ impl Actor {
 /// What can be asked of a client while another request of the same worker is open; it is no operation of the lock.
 pub async fn aside(shared: &super::Shared, client: &ClientProcess, doing: &Doing) -> Outcome {
     let (worker, key) = (doing.worker, doing.key.clone());
-    let what = match doing.op.as_str() {
-        "cancel" => Disturb::Cancel,
-        "interrupt" => Disturb::Interrupt,
-        "drop" => Disturb::Drop,
-        "kill-thread" => Disturb::KillThread,
-        _ => {
-            let request = Request::Held { worker, key };
-            let answer = client.request(request, shared.plan.lock.timeout).await;
-            return match answer.result {
-                Ok(Reply::Held(held)) => ("ok", format!("held: {held}")),
-                Ok(_) => ("info", "bad-answer".to_owned()),
-                Err(failure) => ("fail", failure.code),
-            };
-        }
+    let Some(what) = Disturb::of(&doing.op) else {
+        let request = Request::Held { worker, key };
+        let answer = client.request(request, shared.plan.lock.timeout).await;
+        return match answer.result {
+            Ok(Reply::Held(held)) => ("ok", format!("held: {held}")),
+            Ok(_) => ("info", "bad-answer".to_owned()),
+            Err(failure) => ("fail", failure.code),
+        };
     };
     let request = Request::Disturb { what, worker, key };
     let asked = shared.clock.now();
@@ -184,12 +178,7 @@ fn thread_ended(shared: &super::Shared, doing: &Doing, asked: u64) {
 
 /// Whether a step is [`aside`].
 pub fn is_aside(op: &str) -> bool {
-    op == "held" || disturbs(op)
-}
-
-/// Whether a step disturbs another one, or a holder.
-pub fn disturbs(op: &str) -> bool {
-    matches!(op, "cancel" | "interrupt" | "drop" | "kill-thread")
+    op == "held" || Disturb::of(op).is_some()
 }
 
 /// Puts on record what a step was and what became of it; with an `error`, the schedule did not happen as written.
