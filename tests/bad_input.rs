@@ -421,18 +421,23 @@ fn a_results_folder_that_is_a_file() {
         .refused(69, &["cannot write results in", &results, "--results"]);
 }
 
-/// A file system of a few kilobytes; none where this user may not mount one.
+/// A small file system below the desk.
 struct Tiny(PathBuf);
 
 impl Tiny {
-    fn mount(at: &Path) -> Option<Self> {
-        std::fs::create_dir(at).expect("a folder");
+    /// With its path; none where this user may not mount one.
+    fn mount(desk: &Desk, size: &str) -> Option<(Self, String)> {
+        let at = desk.path("tiny");
+        std::fs::create_dir(&at).expect("a folder");
+        let size = format!("size={size}");
         let mut mount = Command::new("mount");
-        mount
-            .args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"])
-            .arg(at);
+        mount.args(["-t", "tmpfs", "-o", &size, "tmpfs", &at]);
         let done = mount.stderr(Stdio::null()).status();
-        done.is_ok_and(|s| s.success()).then(|| Self(at.to_owned()))
+        let mounted = done.is_ok_and(|s| s.success());
+        if !mounted {
+            harness::remark("a disk without room: no right to mount a small one");
+        }
+        mounted.then(|| (Self(PathBuf::from(&at)), at))
     }
 }
 
@@ -443,12 +448,23 @@ impl Drop for Tiny {
 }
 
 #[test]
+fn a_disk_without_room_for_the_page_loses_no_verdict() {
+    let _alone = alone();
+    let desk = Desk::new();
+    let Some((_tiny, results)) = Tiny::mount(&desk, "128k") else {
+        return;
+    };
+    let file = desk.file("w.toml", WORKLOAD);
+    let run = ["run", &file, "--backend", "local", "--seed", "7"];
+    let said = say(&[&run[..], &["--results", &results]].concat());
+    said.refused(69, &["No space left on device", "w, seed 7: as expected"]);
+}
+
+#[test]
 fn a_disk_that_fills_up_during_the_run() {
     let _alone = alone();
     let desk = Desk::new();
-    let results = desk.path("tiny");
-    let Some(tiny) = Tiny::mount(Path::new(&results)) else {
-        harness::remark("a_disk_that_fills_up_during_the_run: no right to mount a small disk");
+    let Some((tiny, results)) = Tiny::mount(&desk, "64k") else {
         return;
     };
     let file = desk.file("w.toml", WORKLOAD.replace("500ms", "60s"));

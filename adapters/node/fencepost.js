@@ -25,6 +25,9 @@ const SERVER_ERRORS = {
   NOSCRIPT: 'noscript', BUSY: 'busy', NOAUTH: 'noauth', WRONGPASS: 'noauth', NOPERM: 'noauth',
 };
 
+// Longest wait for a first server.
+const NO_SERVER_MS = 20000;
+
 /** An operation that is not ok, with a code of the error table. */
 class Refused extends Error {
   constructor(code, message) {
@@ -94,11 +97,13 @@ async function clients(Redis, init) {
     client.on('error', (error) => console.error(`${node}: ${error.message}`));
     return client;
   });
-  // A node that is down now may be up later.
-  await Promise.all(all.map((client) => new Promise((resolve) => {
-    client.once('ready', resolve);
-    setTimeout(resolve, 2 * init.node_timeout_ms).unref();
-  })));
+  const ready = all.map((client) => new Promise((resolve) => client.once('ready', resolve)));
+  const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms).unref());
+  // A node that is down now may be up later, but with none at all nothing can be asked.
+  await Promise.race([Promise.all(ready), pause(2 * init.node_timeout_ms)]);
+  await Promise.race([...ready, pause(NO_SERVER_MS).then(() => {
+    throw new Refused('timeout', 'no server is ready');
+  })]);
   return all;
 }
 

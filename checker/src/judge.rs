@@ -81,15 +81,10 @@ fn conclude(mut r: Reasons, lack: Option<String>) -> (Outcome, Vec<String>) {
 /// A check of which nothing is expected to be found.
 fn valid(c: &CheckResult, r: &mut Reasons) {
     match c.outcome {
-        Outcome::Violated if excused(c) => r.unknown.push(stood_still(c)),
+        Outcome::Violated if c.all_excused() => r.unknown.push(stood_still(c)),
         Outcome::Violated => r.failed.push(line(c, "valid")),
         Outcome::Valid | Outcome::Unknown => {}
     }
-}
-
-/// All that it found fell into times in which the machine itself stood still.
-fn excused(c: &CheckResult) -> bool {
-    c.outcome == Outcome::Violated && c.excused >= c.count
 }
 
 fn stood_still(c: &CheckResult) -> String {
@@ -102,7 +97,7 @@ fn stood_still(c: &CheckResult) -> String {
 /// A check that is expected to find something.
 fn violated(c: &CheckResult, lacks_coverage: bool, r: &mut Reasons) {
     match c.outcome {
-        Outcome::Violated if lacks_coverage && excused(c) => r.unknown.push(stood_still(c)),
+        Outcome::Violated if lacks_coverage && c.all_excused() => r.unknown.push(stood_still(c)),
         Outcome::Violated => r.met = true,
         Outcome::Valid if !lacks_coverage => r.failed.push(line(c, "violated")),
         Outcome::Valid | Outcome::Unknown => r.unknown.push(line(c, "violated")),
@@ -141,7 +136,7 @@ fn class(
         }
         Expect::Violated if any(Outcome::Violated) => {
             let found = of_class.iter().filter(|c| c.outcome == Outcome::Violated);
-            let (in_stalls, proper): (Vec<_>, Vec<_>) = found.partition(|c| excused(c));
+            let (in_stalls, proper): (Vec<_>, Vec<_>) = found.partition(|c| c.all_excused());
             if lacks_coverage && proper.is_empty() {
                 r.unknown.extend(in_stalls.into_iter().map(stood_still));
             } else {

@@ -94,7 +94,7 @@ impl Place {
             if !done.intact {
                 self.spoiled.set(true);
             }
-            summarise(&done.dir)
+            summarise(&done.dir, setting.progress)
         };
         let outcome = tokio::select! {
             outcome = made => outcome,
@@ -130,10 +130,13 @@ impl Place {
     }
 }
 
-/// The summary of a run's folder, and its reports beside it.
-fn summarise<W>(dir: &Path) -> Result<Summary, Stop<W>> {
+/// The summary of a run's folder, and its reports beside it. Where these find no room, what it came to is told at least.
+fn summarise<W>(dir: &Path, progress: &Progress) -> Result<Summary, Stop<W>> {
     let summary = report::summarise(dir).map_err(|e| Stop::unwritten(dir, &e))?;
-    report::render_all(&summary, dir).map_err(|e| Stop::unwritten(dir, &e))?;
+    report::render_all(&summary, dir).map_err(|e| {
+        progress.line(&report::tables::one_line(&summary));
+        Stop::unwritten(dir, &e)
+    })?;
     Ok(summary)
 }
 

@@ -208,6 +208,7 @@ fn habits(args: &Args) -> Result<Habits, Wrong> {
         work,
         pauses,
         rate,
+        counted: args.pause_every.is_none(),
         waits: args.waits,
     })
 }

@@ -174,8 +174,19 @@ fn write(file: &Path, text: String) -> Result<(), ReportError> {
     report::files::write(folder, &report::Rendered::new(name, text))
 }
 
+/// It is the verdict alone that is not there.
+fn no_verdict(path: &Path, source: &std::io::Error) -> bool {
+    source.kind() == std::io::ErrorKind::NotFound
+        && path.ends_with("verdict.json")
+        && path.with_file_name("history.jsonl").is_file()
+}
+
 fn hint(error: &ReportError) -> &'static str {
     match error {
+        ReportError::Io { path, source } if no_verdict(path, source) => {
+            "the run came to no verdict: in that folder, `fencepost check --expect plan.toml history.jsonl` judges what it \
+             recorded, and with --json > verdict.json this command shows it"
+        }
         ReportError::Io { .. } => {
             "a results folder holds plan.toml, history.jsonl and verdict.json, and must be writable"
         }

@@ -203,6 +203,14 @@ pub(crate) fn is_gone(e: &EngineError) -> bool {
     }
 }
 
+/// The engine said yes or no; else it may still be at it.
+pub(crate) fn answered<T>(outcome: &Result<T, EngineError>) -> bool {
+    matches!(
+        outcome,
+        Ok(_) | Err(EngineError::DockerResponseServerError { .. })
+    )
+}
+
 fn refused(what: &str, e: &EngineError) -> SweepError {
     SweepError::Refused {
         what: what.to_owned(),
@@ -210,15 +218,15 @@ fn refused(what: &str, e: &EngineError) -> SweepError {
     }
 }
 
-/// Find and remove all of one run; returns how many there were.
-pub async fn sweep(docker: &Docker, run: &str) -> Result<usize, SweepError> {
+/// Find and remove all of one run; returns the names of what there was.
+pub async fn sweep(docker: &Docker, run: &str) -> Result<Vec<String>, SweepError> {
     let found = find(docker, Some(run)).await?;
     remove(docker, &found).await?;
-    Ok(found.len())
+    Ok(found.into_iter().map(|f| f.name).collect())
 }
 
 /// [`sweep`] for a thread that runs no runtime.
-pub(crate) fn sweep_blocking(run: &str) -> Result<usize, SweepError> {
+pub(crate) fn sweep_blocking(run: &str) -> Result<Vec<String>, SweepError> {
     block_on(async { sweep(&connect().await?, run).await })?
 }
 

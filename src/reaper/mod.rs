@@ -179,6 +179,19 @@ impl Reaper {
         self.tell("sweep-docker");
     }
 
+    /// The engine is asked for a container or network of this name: if nobody is left to hear the answer, one may turn up that
+    /// no list shows yet.
+    pub(crate) fn making(&self, name: &str) {
+        self.announce(&format!("making {name}"));
+    }
+
+    /// The engine answered: it is made, and every list shows it, or it is not.
+    pub(crate) fn made(&self, name: &str) {
+        let making = format!("making {name}");
+        lock(&self.0.announced).retain(|line| *line != making);
+        self.tell(&format!("made {name}"));
+    }
+
     /// Requests to the engine were given up half way, and what they make may come later: the end must wait for it.
     pub(crate) fn unsettled(&self) {
         self.announce("unsettled");

@@ -3,7 +3,7 @@
 //! Owns the order of removal: process groups, containers, networks, folders. Must not fail half way: each step is tried
 //! whatever became of the one before. Nothing reads from it but its exit code.
 use super::{engine, procs};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, BufRead, Write};
 use std::path::PathBuf;
@@ -24,6 +24,8 @@ struct Watch {
     programs: Vec<PathBuf>,
     dirs: Vec<PathBuf>,
     docker: bool,
+    /// Names that the engine was asked to make something of, and may still.
+    making: BTreeSet<String>,
     orderly: bool,
     unsettled: bool,
 }
@@ -107,6 +109,12 @@ impl Watch {
             "program" => self.programs.push(PathBuf::from(rest)),
             "dir" => self.dirs.push(PathBuf::from(rest)),
             "docker" => self.docker = true,
+            "making" => {
+                self.making.insert(rest.to_owned());
+            }
+            "made" => {
+                self.making.remove(rest);
+            }
             "sweep-docker" => {
                 self.sweep_docker();
             }
@@ -146,7 +154,8 @@ impl Watch {
         clean
     }
 
-    /// Search again and again, until nothing new has turned up for [`SETTLE`].
+    /// Search again and again, until nothing new has turned up for [`SETTLE`], or nothing can: of what the engine was asked
+    /// for all was seen, and nothing else is started.
     fn settle(&mut self) -> bool {
         let end = Instant::now() + Duration::from_secs(30);
         let mut quiet_since = Instant::now();
@@ -161,6 +170,8 @@ impl Watch {
             }
             if found > 0 {
                 quiet_since = Instant::now();
+            } else if reachable && self.making.is_empty() && self.programs.is_empty() {
+                return true;
             }
             std::thread::sleep(Duration::from_millis(100));
         }
@@ -183,9 +194,14 @@ impl Watch {
     }
 
     /// Number of containers and networks found (and removed); none: the engine did not answer or refused.
-    fn sweep_docker(&self) -> Option<usize> {
+    fn sweep_docker(&mut self) -> Option<usize> {
         match engine::sweep_blocking(&self.run) {
-            Ok(found) => Some(found),
+            Ok(found) => {
+                for name in &found {
+                    self.making.remove(name);
+                }
+                Some(found.len())
+            }
             Err(e) => {
                 complain(&format!("run {}: {e}", self.run));
                 None
@@ -226,6 +242,9 @@ mod tests {
             "dir /y z",
             "program /bin/true",
             "docker",
+            "making x-n1",
+            "making x-n2",
+            "made x-n1",
             "",
             "what",
             "bye",
@@ -234,6 +253,7 @@ mod tests {
         }
         assert_eq!(w.groups, BTreeMap::from([(11, 21)]));
         assert_eq!(w.dirs, [PathBuf::from("/x"), PathBuf::from("/y z")]);
+        assert_eq!(w.making, BTreeSet::from(["x-n2".to_owned()]));
         assert!(w.docker && w.orderly);
     }
 

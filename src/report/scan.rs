@@ -45,7 +45,8 @@ impl Results {
     }
 }
 
-/// Times in which the whole machine stood still.
+/// Times in which the whole machine stood still. Stalls are told with a little of what follows, so that they may overlap;
+/// what does is one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stalls {
     /// Number.
@@ -94,6 +95,32 @@ pub struct Scan {
     pub deaths: u64,
     /// Misbehaviours of clients, with their number.
     pub misbehaved: BTreeMap<String, u64>,
+}
+
+impl Stalls {
+    /// Of stalls in any order: from, to, in ns, and whether beside a fault.
+    fn of(mut all: Vec<(u64, u64, bool)>) -> Self {
+        all.sort_unstable();
+        let mut apart: Vec<(u64, u64, bool)> = Vec::new();
+        for (from, to, during) in all {
+            match apart.last_mut() {
+                Some(last) if from <= last.1 => {
+                    last.1 = last.1.max(to);
+                    last.2 |= during;
+                }
+                _ => apart.push((from, to, during)),
+            }
+        }
+        let mut sum = Self::default();
+        for (from, to, during) in apart {
+            let ms = (to - from) as f64 / 1e6;
+            sum.count += 1;
+            sum.total_ms += ms;
+            sum.longest_ms = sum.longest_ms.max(ms);
+            sum.during_faults += u64::from(during);
+        }
+        sum
+    }
 }
 
 impl Scan {
@@ -147,6 +174,8 @@ struct Pass {
     windows: Windows,
     open: HashMap<(u64, usize), Call>,
     waits: HashMap<String, HashMap<u32, Wait>>,
+    /// Each stall: from, to, whether beside a fault.
+    stalls: Vec<(u64, u64, bool)>,
     measuring: bool,
     loading: bool,
 }
@@ -175,6 +204,7 @@ impl Pass {
             windows: Windows::default(),
             open: HashMap::new(),
             waits: HashMap::new(),
+            stalls: Vec::new(),
             // A history without phases is all load.
             measuring: true,
             loading: true,
@@ -214,12 +244,9 @@ impl Pass {
             "stall" => {
                 // A history from elsewhere may say anything.
                 let ms = e.value.ms.unwrap_or_default().clamp(0.0, 1e9);
-                self.scan.stalls.count += 1;
-                self.scan.stalls.total_ms += ms;
-                self.scan.stalls.longest_ms = self.scan.stalls.longest_ms.max(ms);
                 let began = e.time.saturating_sub((ms * 1e6) as u64);
                 let during = self.windows.phase(began) == Phase::During;
-                self.scan.stalls.during_faults += u64::from(during);
+                self.stalls.push((began, e.time, during));
             }
             "death" => {
                 self.scan.deaths += 1;
@@ -357,6 +384,7 @@ impl Pass {
 
     fn finish(mut self) -> Scan {
         let end = self.scan.end;
+        self.scan.stalls = Stalls::of(std::mem::take(&mut self.stalls));
         for wait in std::mem::take(&mut self.waits)
             .into_values()
             .flat_map(HashMap::into_values)
@@ -429,6 +457,24 @@ mod tests {
             (1, 0, 9_000_000_000)
         );
         Ok(())
+    }
+
+    #[test]
+    fn stalls_that_overlap_are_one() {
+        let (ms, calm, faulty) = (1_000_000, false, true);
+        let told = vec![
+            (900 * ms, 960 * ms, calm),
+            (100 * ms, 200 * ms, calm),
+            (150 * ms, 250 * ms, faulty),
+        ];
+        let want = Stalls {
+            count: 2,
+            total_ms: 210.0,
+            longest_ms: 150.0,
+            during_faults: 1,
+        };
+        assert_eq!(Stalls::of(told), want);
+        assert_eq!(Stalls::of(Vec::new()), Stalls::default());
     }
 
     #[test]

@@ -193,13 +193,13 @@ pub fn checks(s: &Summary) -> Table {
 }
 
 fn note(c: &CheckResult) -> String {
-    match &c.note {
-        Some(note) => note.clone(),
-        None if c.excused > 0 => {
-            "excused: the machine itself stood still, by no fault of the plan".to_owned()
-        }
-        None => String::new(),
-    }
+    let excused = match &c.note {
+        Some(note) if c.excused == 0 => return note.clone(),
+        None if c.excused == 0 => return String::new(),
+        Some(note) => note,
+        None => "excused: the machine itself stood still, by no fault of the plan",
+    };
+    format!("{excused}; if all of them are, a run that expects none is unknown")
 }
 
 /// The sign of a judgement; ASCII renderers replace it.

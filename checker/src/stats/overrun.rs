@@ -26,6 +26,8 @@ use super::waits::Waits;
 const CELLS: usize = 300;
 /// Confidence.
 const LEVEL: f64 = 0.95;
+/// Sections of which it is said how many will be seen to overrun.
+const MILLION: f64 = 1e6;
 
 /// What is known of a lock's user.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,6 +38,9 @@ pub struct Habits {
     pub pauses: Lengths,
     /// Pauses a second of running.
     pub rate: f64,
+    /// `rate` is the number of observed pauses over the time in which they came, so it is as unsure as that count; else it
+    /// is known.
+    pub counted: bool,
     /// The work waits and goes on while the process is paused; else it computes, and stands still.
     pub waits: bool,
 }
@@ -75,13 +80,31 @@ pub fn overruns(habits: &Habits, slack: f64) -> Overruns {
             &pauses,
             habits.rate / n as f64,
         );
-        join(weights.interval(chance, |times| {
+        let rate = if habits.counted {
+            habits.rate * poisson_like(n as f64, LEVEL).high / n as f64
+        } else {
+            habits.rate
+        };
+        // As if each pause outlasted every lease: more than one that comes cannot do.
+        let comes = |w: f64| {
+            if w > slack {
+                1.0
+            } else {
+                -(-rate * w).exp_m1()
+            }
+        };
+        let most = works.iter().map(|&(w, share)| share * comes(w)).sum();
+        let drawn = weights.interval(chance, |times| {
             let model = at(times);
             works
                 .iter()
                 .map(|&(w, share)| share * model.chance(w))
                 .sum()
-        }));
+        });
+        join(Interval {
+            low: drawn.low,
+            high: drawn.high.min(most),
+        });
     }
     let known = Interval {
         low: (chance - below).max(0.0),
@@ -91,8 +114,8 @@ pub fn overruns(habits: &Habits, slack: f64) -> Overruns {
         chance,
         known,
         of_a_million: Interval {
-            low: seen(known.low * 1e6, false),
-            high: seen(known.high * 1e6, true),
+            low: seen(known.low, false),
+            high: seen(known.high, true),
         },
     }
 }
@@ -253,15 +276,18 @@ impl Law {
     }
 }
 
-/// The count that a Poisson of this mean stays above, or below, with 97.5 %.
-fn seen(mean: f64, above: bool) -> f64 {
+/// The count of a million, each with this chance, that is not passed with 97.5 %, upwards or downwards (binomial).
+fn seen(chance: f64, above: bool) -> f64 {
+    if chance > 0.5 {
+        return MILLION - seen(1.0 - chance, !above);
+    }
+    let mean = chance * MILLION;
     // Large means: the first terms vanish, and the normal is as good.
     if mean > 700.0 {
-        let by = 1.96 * mean.sqrt();
-        return if above { mean + by } else { mean - by }
-            .clamp(0.0, 1e6)
-            .round();
+        let by = 1.96 * (mean * (1.0 - chance)).sqrt();
+        return if above { mean + by } else { mean - by }.round();
     }
+    // Where so few are to be expected of so many, a Poisson.
     let (mut k, mut term) = (0.0, (-mean).exp());
     let mut below = term;
     let target = if above { 0.975 } else { 0.025 };

@@ -11,6 +11,7 @@ fn computing(work: Lengths, pauses: Lengths, every: f64) -> Habits {
         work,
         pauses,
         rate: 1.0 / every,
+        counted: true,
         waits: false,
     }
 }
@@ -83,6 +84,7 @@ fn a_simulation_agrees() {
             work,
             pauses,
             rate: 1.0 / every,
+            counted: false,
             waits,
         };
         let n = 100_000;
@@ -176,6 +178,7 @@ fn coverage(true_of: &Habits, works: usize, pauses: usize, slack: f64) -> u32 {
         let habits = Habits {
             work: Lengths::Observed(drawn.collect()),
             rate: seen.len() as f64 / seconds,
+            counted: true,
             pauses: Lengths::Observed(seen),
             waits: true_of.waits,
         };
@@ -248,12 +251,47 @@ fn one_sample_says_little() {
 }
 
 #[test]
+fn no_more_overrun_than_pauses_come() {
+    // Where the rate is known, not each section meets a pause, however long these may be.
+    let habits = |counted| Habits {
+        counted,
+        ..computing(Lengths::Fixed(0.1), Lengths::Observed(vec![0.1]), 60.0)
+    };
+    let comes = 1.0 - (-0.1 / 60.0_f64).exp();
+    let (known, counted) = (overruns(&habits(false), 1.0), overruns(&habits(true), 1.0));
+    assert!((known.known.high - comes).abs() < 1e-12, "{known:?}");
+    assert!(counted.known.high > 3.0 * comes, "{counted:?}");
+}
+
+#[test]
+fn what_always_or_never_comes_is_counted_so() {
+    let million = |work| {
+        overruns(
+            &computing(Lengths::Fixed(work), Lengths::Fixed(0.1), 1e9),
+            1.0,
+        )
+        .of_a_million
+    };
+    let (never, always) = (million(0.1), million(2.0));
+    assert!(never.low.abs() + never.high.abs() < 1e-9, "{never:?}");
+    assert!(always.low >= 1e6 && always.high <= 1e6, "{always:?}");
+    // Half of a million is 500,000 ± 980, as a coin has it.
+    let coin = Lengths::Uniform(0.0, 2.0);
+    let half = overruns(&computing(coin, Lengths::Fixed(0.1), 1e9), 1.0).of_a_million;
+    assert!(
+        (half.low - 499_020.0).abs() < 300.0 && (half.high - 500_980.0).abs() < 300.0,
+        "{half:?}"
+    );
+}
+
+#[test]
 fn overruns_of_one_pause_are_the_formula() {
     // A pause of 1 s every 100 s hits a section of 0.1 s once in 1,000; the lease of 0.5 s does not outlast it.
     let habits = Habits {
         work: Lengths::Fixed(0.1),
         pauses: Lengths::Fixed(1.0),
         rate: 0.01,
+        counted: false,
         waits: false,
     };
     let o = overruns(&habits, 0.5);
@@ -278,6 +316,7 @@ fn overruns_of_spread_pauses_are_their_tail() {
         work: Lengths::Exponential(0.05),
         pauses: Lengths::Exponential(0.3),
         rate: 0.1,
+        counted: false,
         waits: false,
     };
     // By hand: ∫ w-density · (1 − e^(−λ w S(slack − w))) over w, which is near λ E[w · e^(−(slack − w)/0.3)].
@@ -305,6 +344,7 @@ fn what_was_observed_seldom_is_known_little() {
         work: Lengths::Fixed(0.1),
         pauses: Lengths::Observed([vec![0.01; 1_000 - long], vec![2.0; long]].concat()),
         rate: 1_000.0 / 86_400.0,
+        counted: true,
         waits: false,
     };
     let (few, many) = (overruns(&habits(3), 1.0), overruns(&habits(300), 1.0));
@@ -328,6 +368,7 @@ fn work_that_waits_goes_on_in_a_pause() {
         work: Lengths::Fixed(0.1),
         pauses: Lengths::Fixed(0.45),
         rate: 0.01,
+        counted: false,
         waits,
     };
     // Computing: 0.1 and 0.45 outlast 0.5. Waiting: only a pause in the second half does.

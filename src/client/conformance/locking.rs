@@ -9,6 +9,10 @@ use std::time::{Duration, Instant};
 
 /// A held lock must be refused sooner than this: a library that waits takes longer.
 const ONE_TRY_LIMIT: Duration = Duration::from_secs(1);
+/// A library that counts in seconds takes less than this, in ms, off a lease.
+const ROUNDED: i64 = 1_000;
+/// Less than this, in ms, is a clock's tick.
+const SLIGHT: i64 = 20;
 /// How long `work` is asked to take.
 const WORK: Duration = Duration::from_millis(400);
 /// Key of the lock.
@@ -70,6 +74,7 @@ fn handshake(findings: &mut Findings, about: &About) {
 }
 
 async fn granted(setup: &Setup<'_>, findings: &mut Findings, c1: &mut Subject) -> Part {
+    let began = Instant::now();
     let said = match c1.acquire(0, KEY).await {
         Ok(said) => said,
         Err(stop) => {
@@ -89,7 +94,7 @@ async fn granted(setup: &Setup<'_>, findings: &mut Findings, c1: &mut Subject) -
     let on_servers = setup.servers.read(&full(setup), &owner).await?;
     key_and_owner(setup, findings, &owner, &on_servers).await?;
     if !findings.astray() {
-        lease(setup, findings, &on_servers);
+        lease(setup, findings, &on_servers, began.elapsed());
     }
     let asked = setup.init.ttl_ms;
     match validity_ms {
@@ -164,7 +169,9 @@ async fn key_and_owner(
     Ok(())
 }
 
-fn lease(setup: &Setup<'_>, findings: &mut Findings, on_servers: &[Held]) {
+/// `since`: the time since the lock was asked for, at least as long as the lease has run.
+fn lease(setup: &Setup<'_>, findings: &mut Findings, on_servers: &[Held], since: Duration) {
+    let since = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
     let asked = i64::try_from(setup.init.ttl_ms).unwrap_or(i64::MAX);
     match on_servers.iter().filter_map(Held::left).max() {
         None => findings.note("lease", "a session's, whose time left is not told"),
@@ -175,6 +182,16 @@ fn lease(setup: &Setup<'_>, findings: &mut Findings, on_servers: &[Held]) {
         Some(left) if left > asked => findings.wrong(
             "lease",
             format!("{left} ms left of {asked} ms: seconds taken for milliseconds?"),
+        ),
+        Some(left) if left.saturating_add(since) <= asked - ROUNDED => findings.wrong(
+            "lease",
+            format!(
+                "{left} ms left of {asked} ms after {since} ms: a shorter lease than was asked for"
+            ),
+        ),
+        Some(left) if left.saturating_add(since) < asked - SLIGHT => findings.note(
+            "lease",
+            format!("{left} ms left of {asked} ms after {since} ms: rounded down?"),
         ),
         Some(left) => findings.ok("lease", format!("{left} ms left of {asked} ms")),
     }

@@ -2,7 +2,8 @@
 //!
 //! Owns the request to the engine and what is known of the answer. Must not know nodes' roles.
 use crate::cluster::{ClusterError, Speaks, shim, tools};
-use crate::reaper::procs;
+use crate::reaper::engine::answered;
+use crate::reaper::{Reaper, procs};
 use bollard::Docker;
 use bollard::errors::Error as EngineError;
 use bollard::models::{
@@ -26,7 +27,7 @@ const ENGINE_ROUTE: &str = "FENCEPOST_ENGINE_ROUTE";
 const MEMORY: i64 = 512 << 20;
 
 /// How to start a container, again and again.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(super) struct Recipe {
     /// Unique on the engine; resolved by Docker's name server inside the network.
     pub(super) name: String,
@@ -38,7 +39,8 @@ pub(super) struct Recipe {
     pub(super) network: String,
     /// Its address there, where it must not change at a restart.
     pub(super) ip: Option<IpAddr>,
-    pub(super) labels: [(String, String); 2],
+    /// It is told before the engine is asked; its labels are the container's.
+    pub(super) reaper: Reaper,
     /// Ports inside the container.
     pub(super) ports: Vec<u16>,
     /// Publish them on 127.0.0.1, each at a port that the engine chooses.
@@ -70,8 +72,13 @@ impl Recipe {
             why: e.to_string(),
         };
         let named = CreateContainerOptionsBuilder::new().name(&self.name);
+        self.reaper.making(&self.name);
         let made = engine.create_container(Some(named.build()), self.body());
-        let id = made.await.map_err(refused)?.id;
+        let made = made.await;
+        if answered(&made) {
+            self.reaper.made(&self.name);
+        }
+        let id = made.map_err(refused)?.id;
         let options = None::<StartContainerOptions>;
         engine
             .start_container(&id, options)
@@ -100,7 +107,7 @@ impl Recipe {
             image: Some(self.image.clone()),
             cmd: Some(self.arguments.clone()),
             env: Some(quiet.chain(variables).collect()),
-            labels: Some(HashMap::from(self.labels.clone())),
+            labels: Some(HashMap::from(self.reaper.labels())),
             exposed_ports: Some(ports.map(|p| format!("{p}/tcp")).collect()),
             host_config: Some(HostConfig {
                 network_mode: Some(self.network.clone()),

@@ -1,16 +1,18 @@
-//! What the recipes of one run have in common: names, labels, networks, ports.
+//! What the recipes of one run have in common: names, reaper, networks, ports.
 //!
 //! Owns these. Must not know when a container is started. `docker` starts what is made here.
 use super::container::Recipe;
 use super::image::Image;
 use crate::cluster::Speaks;
+use crate::reaper::Reaper;
 
 /// What the recipes of one run have in common.
 #[derive(Clone)]
 pub(super) struct Kitchen {
     /// The run's network, and the beginning of all names.
     pub(super) network: String,
-    pub(super) labels: [(String, String); 2],
+    /// Whose labels all of it has, and who is told before anything is made.
+    pub(super) reaper: Reaper,
     pub(super) published: bool,
     /// Each server is alone in a network of its own.
     pub(super) apart: bool,
@@ -32,7 +34,7 @@ impl Kitchen {
             program: image.program(),
             network: self.network.clone(),
             ip: None,
-            labels: self.labels.clone(),
+            reaper: self.reaper.clone(),
             ports,
             publish: self.published,
             shim: None,

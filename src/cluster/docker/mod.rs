@@ -149,7 +149,7 @@ impl Docker {
         };
         let kitchen = Kitchen {
             network,
-            labels: reaper.labels(),
+            reaper: reaper.clone(),
             published,
             apart: layout.is_some(),
             speaks: Speaks::of(spec.plan.topology),
@@ -418,12 +418,12 @@ impl Docker {
                 run: run.clone(),
                 why: error.to_string(),
             })?;
-            if found == 0 {
+            if found.is_empty() {
                 break;
             }
             if looks >= LOOKS && Instant::now() >= end {
                 return Err(ClusterError::Left {
-                    why: format!("{found} containers or networks come back"),
+                    why: format!("{} come back", found.join(", ")),
                     run,
                 });
             }

@@ -4,6 +4,7 @@
 use crate::cluster::ClusterError;
 use crate::cluster::layout::HOST;
 use crate::reaper::Reaper;
+use crate::reaper::engine::answered;
 use bollard::Docker as Engine;
 use bollard::errors::Error as EngineError;
 use bollard::models::{
@@ -88,7 +89,12 @@ async fn make_one(
         }),
         ..NetworkCreateRequest::default()
     };
-    engine.create_network(request).await.map_err(refused)?;
+    reaper.making(name);
+    let made = engine.create_network(request).await;
+    if answered(&made) {
+        reaper.made(name);
+    }
+    made.map_err(refused)?;
     let seen = engine.inspect_network(name, None).await.map_err(refused)?;
     let configs = seen.ipam.and_then(|i| i.config).unwrap_or_default();
     let gateway = |c: &IpamConfig| c.gateway.as_ref()?.parse::<IpAddr>().ok();

@@ -131,7 +131,7 @@ pub const FIGURES: &[Figure] = &[
     )),
     bounded(
         figure(
-            "wait for the lock, p50, ms",
+            "wait for the lock, mean of the episodes' p50, ms",
             |e| each(e.wait_p50_ms),
             1.0,
             Over::Ratio,
@@ -141,7 +141,7 @@ pub const FIGURES: &[Figure] = &[
     ),
     bounded(
         tested(figure(
-            "wait for the lock, p99, ms",
+            "wait for the lock, mean of the episodes' p99, ms",
             |e| each(e.wait_p99_ms),
             1.0,
             Over::Ratio,
@@ -214,7 +214,7 @@ impl Figure {
 pub struct Finding {
     /// Episodes with at least one incident.
     pub episodes: u64,
-    /// Episodes in which the check could be judged.
+    /// Episodes in which the check could be judged: those in which all that it found may be a stall's doing are not.
     pub judged: u64,
     /// Incidents over all of these.
     pub incidents: u64,
@@ -232,7 +232,7 @@ impl Finding {
             grants: 0,
         };
         for e in &system.episodes {
-            let Some((violated, c)) = e.checks.get(check).and_then(|c| Some((c.violated?, c)))
+            let Some((violated, c)) = e.checks.get(check).and_then(|c| Some((c.judged()?, c)))
             else {
                 continue;
             };
@@ -274,7 +274,7 @@ pub fn checks_found(c: &Comparison) -> Vec<String> {
         .iter()
         .flat_map(|s| &s.episodes)
         .flat_map(|e| &e.checks)
-        .filter(|(name, f)| f.violated == Some(true) && *name != "coverage");
+        .filter(|(name, f)| f.judged() == Some(true) && *name != "coverage");
     let names: std::collections::BTreeSet<&String> = violated.map(|(name, _)| name).collect();
     names.into_iter().cloned().collect()
 }

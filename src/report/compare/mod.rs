@@ -26,7 +26,7 @@ use super::summary::Summary;
 use fencepost_checker::Outcome;
 use measure::Measured;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 /// How faults are dealt to systems of different size.
@@ -171,6 +171,16 @@ pub struct Found {
     pub violated: Option<bool>,
     /// Number of incidents.
     pub incidents: u64,
+    /// All of it fell into times in which the machine itself stood still, by no fault of the plan.
+    #[serde(default)]
+    pub excused: bool,
+}
+
+impl Found {
+    /// `violated`, as a verdict counts it: what the machine's own stalls may have done alone says nothing of the lock.
+    pub fn judged(&self) -> Option<bool> {
+        self.violated.filter(|_| !self.excused)
+    }
 }
 
 /// A version that can be read here; of others it is said that they cannot, instead of some key that is missing.
@@ -222,6 +232,7 @@ impl Episode {
                 Outcome::Unknown => None,
             },
             incidents: c.incidents,
+            excused: c.all_excused(),
         };
         let seconds = |ns: u64| ns as f64 / 1e9;
         let wait = s.over_all(Measure::AcquireWait);
@@ -307,6 +318,17 @@ impl Comparison {
     }
 }
 
+/// What an episode found and does not count, one line a system.
+fn not_counted(c: &Comparison) -> Vec<String> {
+    let excused = |s: &System| {
+        let all = s.episodes.iter().flat_map(|e| &e.checks);
+        let names: BTreeSet<&str> = all.filter(|(_, f)| f.excused).map(|(n, _)| &**n).collect();
+        let names: Vec<&str> = names.into_iter().collect();
+        (!names.is_empty()).then(|| format!("{}: {}", s.label, names.join(", ")))
+    };
+    c.systems.iter().filter_map(excused).collect()
+}
+
 fn unproved(e: &Episode) -> bool {
     e.checks
         .get("coverage")
@@ -341,11 +363,43 @@ mod read {
     }
 
     #[test]
+    fn what_stalls_may_have_done_alone_does_not_count() {
+        let episode = |excused| Episode {
+            grants: 10,
+            checks: [(
+                "overrun".to_owned(),
+                Found {
+                    violated: Some(true),
+                    incidents: 1,
+                    excused,
+                },
+            )]
+            .into(),
+            ..Episode::default()
+        };
+        let s = System {
+            label: "one".to_owned(),
+            episodes: vec![episode(false), episode(true)],
+            ..System::default()
+        };
+        let c = Comparison {
+            fencepost: VERSION,
+            systems: vec![s],
+            ..Comparison::default()
+        };
+        let t = tables::findings(&c);
+        assert_eq!(t.rows[0][..3], ["overrun", "one", "1 of 1 (3–100 %)"]);
+        let notes = tables::notes(&c).join("\n");
+        assert!(notes.contains("stood still: one: overrun."), "{notes}");
+    }
+
+    #[test]
     fn the_tables_say_what_was_tested_and_what_was_cut() {
         let hour = 3_600_000_000_000;
         let found = |violated| Found {
             violated: Some(violated),
             incidents: u64::from(violated),
+            excused: false,
         };
         let names = [
             "deadlock", "effects", "fencing", "leak", "overrun", "service",

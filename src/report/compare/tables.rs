@@ -166,9 +166,18 @@ pub(super) fn notes(c: &Comparison) -> Vec<String> {
          bootstrap over episodes, from six on. None seen is an upper bound under these faults, never a proof."
             .to_owned(),
         "Unavailable: somebody wanted the lock, nobody held it, for at least 250 ms. Waits in ms, from the intended start \
-         in an open loop, else from the first try, to the grant; ≥ marks a lower bound."
+         in an open loop, else from the first try, to the grant; ≥ marks a lower bound. A mean of the episodes' percentiles \
+         is held against another system's; the percentile of all waits together is another number, in the table of waits."
             .to_owned(),
     ];
+    let excused = super::not_counted(c);
+    if !excused.is_empty() {
+        notes.push(format!(
+            "An episode does not count for a check of which all that it found fell into times in which the machine itself \
+             stood still: {}.",
+            excused.join("; ")
+        ));
+    }
     if c.systems.len() > 1 {
         notes.push(format!(
             "Each p is of a two-sided test against {}, paired by seed; corrected: Holm, over all tests of the table. McNemar \

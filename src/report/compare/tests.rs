@@ -81,8 +81,8 @@ fn of_check(other: &System, check: &str, pairs: &[(&Episode, &Episode)]) -> Vec<
         .filter_map(|(a, b)| {
             let (x, y) = (a.checks.get(check)?, b.checks.get(check)?);
             Some((
-                (*a, x.violated?, x.incidents),
-                (*b, y.violated?, y.incidents),
+                (*a, x.judged()?, x.incidents),
+                (*b, y.judged()?, y.incidents),
             ))
         })
         .collect();
