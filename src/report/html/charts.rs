@@ -316,7 +316,16 @@ fn marks_of(low: i32, high: i32) -> Vec<(f64, String, Anchor)> {
         let unit = if inside { "" } else { " ms" };
         marks.push((ms, format!("{}{unit}", plain(ms)), anchor));
         if high - low <= 2 && decade < high {
-            marks.extend([2.0, 5.0].map(|m| (m * ms, plain(m * ms), Anchor::Middle)));
+            // Beside the last one, which has its unit, two decades leave no room for another.
+            let crowded = |m: f64| m > 2.0 && high - low == 2 && decade == high - 1;
+            let text = |m: f64| {
+                if crowded(m) {
+                    String::new()
+                } else {
+                    plain(m * ms)
+                }
+            };
+            marks.extend([2.0, 5.0].map(|m| (m * ms, text(m), Anchor::Middle)));
         }
     }
     marks
