@@ -38,6 +38,8 @@ const CONNECTIONS: usize = 256;
 const OPEN: usize = 48;
 /// How long a client may take to send the head of a request, also of the next one on a connection.
 const HEAD: Duration = Duration::from_secs(10);
+/// The same where half of the connections are taken: those that say nothing are not to keep others waiting.
+const HEAD_CROWDED: Duration = Duration::from_secs(1);
 /// How long a client may take nothing of an answer that waits for it.
 const TAKES: Duration = Duration::from_secs(10);
 /// Bytes of a request's head.
@@ -74,14 +76,17 @@ impl Server {
 
     /// Answers for ever. Runs in a local runtime; dropped, it ends.
     pub async fn answer(self) {
-        let seats = Arc::new(Semaphore::new(part_of_handles(2, CONNECTIONS)));
+        let most = part_of_handles(2, CONNECTIONS);
+        let seats = Arc::new(Semaphore::new(most));
         loop {
             let Ok(seat) = seats.clone().acquire_owned().await else {
                 return;
             };
             match self.listener.accept().await {
                 Ok((stream, _)) => {
-                    tokio::task::spawn_local(converse(stream, self.desk.clone(), seat));
+                    let crowded = seats.available_permits() < most / 2;
+                    let head = if crowded { HEAD_CROWDED } else { HEAD };
+                    tokio::task::spawn_local(converse(stream, self.desk.clone(), head, seat));
                 }
                 // No descriptor is left, or the client went away before it was accepted.
                 Err(_) => tokio::time::sleep(NO_DESCRIPTOR).await,
@@ -98,7 +103,7 @@ fn part_of_handles(share: u64, most: usize) -> usize {
     usize::try_from(soft / share).unwrap_or(most).clamp(2, most)
 }
 
-async fn converse(stream: TcpStream, desk: Rc<Desk>, _seat: OwnedSemaphorePermit) {
+async fn converse(stream: TcpStream, desk: Rc<Desk>, head: Duration, _seat: OwnedSemaphorePermit) {
     let service = service_fn(move |request| {
         let desk = desk.clone();
         async move { Ok::<_, std::convert::Infallible>(desk.answer(&request).await) }
@@ -107,7 +112,7 @@ async fn converse(stream: TcpStream, desk: Rc<Desk>, _seat: OwnedSemaphorePermit
     stream.set_write_timeout(Some(TAKES));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD)
+        .header_read_timeout(head)
         .max_buf_size(HEAD_MAX)
         .serve_connection(TokioIo::new(Box::pin(stream)), service);
     // A client that goes away or babbles is its own affair.

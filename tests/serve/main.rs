@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const PLAN: &str = "name = \"mutex\"\nseed = 7\nabout = \"Two at once\"\nlock = { name = \"redlock\" }\n\
                     [[fault]]\nkind = \"node-restart\"\n";
@@ -446,6 +446,21 @@ fn idle_and_babbling_clients_stop_nobody() {
     assert_eq!(served.get("/").status, 200);
     let long_address = format!("/runs/{}", "a/".repeat(6000));
     assert!(matches!(served.get(&long_address).status, 404 | 414 | 431));
+    drop(silent);
+}
+
+#[test]
+fn more_silent_clients_than_seats_stop_nobody_for_long() {
+    // 16 connections at a time. A silent one has 10 s, but not where half of the seats are taken.
+    let served = Served::with_handles(32);
+    let silent: Vec<TcpStream> = (0..40).map(|_| served.connect()).collect();
+    let began = Instant::now();
+    assert_eq!(served.get("/").status, 200);
+    assert!(
+        began.elapsed() < Duration::from_secs(9),
+        "{:?}",
+        began.elapsed()
+    );
     drop(silent);
 }
 
