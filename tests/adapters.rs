@@ -156,6 +156,18 @@ fn an_adapter_that_ignores_close_is_wrong_in_that_alone() {
 }
 
 #[test]
+fn a_lease_shorter_than_was_asked_for_is_wrong_in_that_alone() {
+    let adapter = ["python3", "tests/hostile/variant.py", "short-lease"];
+    let bad = check(&[], &adapter).bad();
+    assert!(
+        bad.len() == 1
+            && bad[0].starts_with("lease: wrong: ")
+            && bad[0].contains("a shorter lease"),
+        "{bad:?}"
+    );
+}
+
+#[test]
 fn wrong_flags_are_the_users() {
     for words in [
         &["adapter"][..],

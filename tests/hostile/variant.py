@@ -25,6 +25,8 @@ CHANGES = {
         'answer = extend((r["worker"], r["key"]), init["prefix"] + r["key"], r["ttl_ms"])\n        '
         'elif r["op"] == "work":',
     )],
+    # It asks the server for less than the lease that was asked of it, and claims all of it.
+    "short-lease": [('"PX", str(init["ttl_ms"])', '"PX", str(init["ttl_ms"] - 1500)')],
     # Each grant has the same token.
     "one-token": [('{"owner": owner,', '{"token": 7, "owner": owner,')],
 }
