@@ -8,7 +8,7 @@ use crate::event::Event;
 use crate::facts::Facts;
 use crate::judge::judge;
 use crate::model::Header;
-use crate::verdict::Verdict;
+use crate::verdict::{Outcome, Verdict};
 use std::collections::BTreeMap;
 
 /// Checks one history, event by event.
@@ -63,7 +63,14 @@ impl Checker {
         let mut analysis = Analysis::new(facts);
         counts.insert("latent".to_owned(), analysis.latent);
         let checks = checks::run_all(&mut analysis);
-        let (outcome, reasons) = judge(&checks, &analysis.facts.header.expect);
+        let (mut outcome, mut reasons) = judge(&checks, &analysis.facts.header.expect);
+        if let Some(what) = &analysis.facts.damaged
+            && outcome != Outcome::Unknown
+        {
+            outcome = Outcome::Unknown;
+            let why = format!("the history is damaged ({what}): what was found may come of that");
+            reasons.insert(0, why);
+        }
         Verdict {
             outcome,
             reasons,

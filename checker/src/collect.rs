@@ -94,9 +94,16 @@ impl Collector {
     /// So many events are missing, the first of them before this index.
     pub(crate) fn missed(&mut self, index: u64, count: u64) {
         self.facts.anomalies += 1;
-        self.facts.first_anomaly.get_or_insert_with(|| {
-            format!("event {index}: {count} events are missing by their index, the first before it")
-        });
+        let what = format!("event {index}: missing by their index before it: {count}");
+        self.facts.first_anomaly.get_or_insert_with(|| what.clone());
+        self.facts.damaged.get_or_insert(what);
+    }
+
+    /// As [`Self::odd`], of what no harness and no client can have written.
+    fn damaged(&mut self, event: &Event<'_>, why: &str) {
+        self.odd(event, why);
+        let what = || format!("event {}: {why}", event.index);
+        self.facts.damaged.get_or_insert_with(what);
     }
 
     fn odd(&mut self, event: &Event<'_>, why: &str) {
@@ -127,11 +134,21 @@ impl Collector {
         }
         match self.open[op as usize].remove(&process) {
             Some(open) if event.time < open.inv => {
-                self.odd(event, "answered before it was invoked");
+                self.damaged(event, "answered before it was invoked");
+            }
+            Some(open) if self.differs(open, event) => {
+                self.damaged(event, "its key or client is not that of its invoke");
             }
             Some(open) => self.answer(process, op, open, event),
             None => self.odd(event, "an answer without an invoke"),
         }
+    }
+
+    /// Whether an answer names another key or client than its invoke. It need not name any.
+    fn differs(&self, open: Open, event: &Event<'_>) -> bool {
+        let other =
+            |named: Option<&str>, name| named.is_some_and(|n| n != self.facts.names.text(name));
+        other(event.key.as_deref(), open.key) || other(event.client.as_deref(), open.client)
     }
 
     /// The seat of an operation's event.

@@ -148,9 +148,13 @@ pub(crate) struct Facts {
     /// What does not fit together, with the place of the first.
     pub anomalies: u64,
     pub first_anomaly: Option<String>,
+    /// The first sign that lines were lost, changed or moved after they were written: what is found may come of that.
+    pub damaged: Option<String>,
     pub clients: u64,
     /// Clients that ended without having been killed by the nemesis, with what is known of it.
     pub ended_by_themselves: Vec<String>,
+    /// Clients that were found stopped at the end, by nobody of the run.
+    pub stopped: Vec<Name>,
     /// Steps of a schedule that came out otherwise than it says.
     pub off_schedule: Vec<String>,
     /// Toxiproxy was lost, and with it every way to the servers.
@@ -207,8 +211,10 @@ impl Facts {
             last: 0,
             anomalies: 0,
             first_anomaly: None,
+            damaged: None,
             clients: 0,
             ended_by_themselves: Vec::new(),
+            stopped: Vec::new(),
             off_schedule: Vec::new(),
             proxy_lost: false,
             server_lost: false,

@@ -226,7 +226,7 @@ fn a_gap_in_the_numbers_makes_the_verdict_unknown() {
         (gap.outcome, gap.counts["anomalies"]),
         (Outcome::Unknown, 1)
     );
-    let told = "event 30: 28 events are missing by their index, the first before it";
+    let told = "event 30: missing by their index before it: 28";
     assert!(gap.reasons[0].contains(told), "{:?}", gap.reasons);
     let beheaded = check(format!("{HEADER}\n{}", second(5))).expect("judged");
     assert_eq!(beheaded.outcome, Outcome::Unknown);

@@ -6,6 +6,7 @@ use super::{Halt, Place, Setting, Stop};
 use crate::plan::Plan;
 use crate::report::Summary;
 use crate::run::session::Session;
+use futures_util::FutureExt;
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -102,6 +103,10 @@ async fn one_group<H: Halt>(
         let closed = place.close(setting).await;
         let flow = outcome?;
         closed?;
+        // Said while the servers were removed: nobody listened.
+        if let Some(why) = halt.heard().now_or_never() {
+            return Err(Stop::Halted(why));
+        }
         if flow == Flow::Enough {
             return Ok(flow);
         }

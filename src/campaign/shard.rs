@@ -2,6 +2,7 @@
 //!
 //! Owns the split, which depends on the list of runs alone, so that each shard finds the same one without talking to
 //! the others. Must not know what a run is: it is given costs.
+use crate::report::suite::SHARDS_MAX;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -50,6 +51,9 @@ impl Shard {
                 .map_err(|_| format!("{name} is `{text}`, which is no number"))
         };
         let (index, of) = (number(INDEX, &index)?, number(COUNT, &count)?);
+        if of > SHARDS_MAX {
+            return Err(format!("{COUNT} is {of}: more than {SHARDS_MAX} shards"));
+        }
         if index >= of {
             return Err(format!(
                 "{INDEX} is {index}, but {COUNT} is {of}: indexes count from 0"
@@ -89,10 +93,10 @@ impl FromStr for Shard {
             .split_once('/')
             .and_then(|(i, n)| Some((i.trim().parse().ok()?, n.trim().parse().ok()?)));
         match parsed {
-            Some((number, of)) if (1..=of).contains(&number) && of <= 10_000 => {
+            Some((number, of)) if (1..=of).contains(&number) && of <= SHARDS_MAX => {
                 Ok(Self { number, of })
             }
-            Some((_, of)) if of > 10_000 => Err("more than 10000 shards".to_owned()),
+            Some((_, of)) if of > SHARDS_MAX => Err(format!("more than {SHARDS_MAX} shards")),
             Some((number, of)) => Err(format!(
                 "there is no shard {number} of {of}: they count from 1"
             )),

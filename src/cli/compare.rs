@@ -309,7 +309,7 @@ fn rule(args: &Args, systems: &[System]) -> (u64, String) {
         Some(budget) => {
             let n = episodes_within(budget, systems);
             let rule = format!(
-                "{n} of each system, as many as fit in {} by estimate, fixed beforehand",
+                "{n} of each system, as many as fit in {} by estimate, one at least, fixed beforehand",
                 duration::text(budget)
             );
             (n, rule)

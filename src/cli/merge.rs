@@ -347,12 +347,12 @@ fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<(T, Vec<u8>)
     Ok((value, bytes))
 }
 
-/// Leaves out what is a run that was met before: a copy has its folders' names and its history.
+/// Leaves out what is a run that was met before: a copy has its folder's name, wherever that lies, and its history.
 fn without_copies(runs: &mut Vec<PathBuf>) -> usize {
     let before = runs.len();
     let mut met: BTreeMap<_, Vec<PathBuf>> = BTreeMap::new();
     runs.retain(|run| {
-        let alike = met.entry(name(run)).or_default();
+        let alike = met.entry(name(run).1).or_default();
         let copy = alike.iter().any(|other| same_history(other, run));
         if !copy {
             alike.push(run.clone());
@@ -390,7 +390,7 @@ fn same_history(a: &Path, b: &Path) -> bool {
 fn add(all: &mut Suite, suite: Suite) {
     all.of = all.of.max(suite.of);
     all.shards.extend(suite.shards);
-    all.planned += suite.planned;
+    all.planned = all.planned.saturating_add(suite.planned);
     all.not_run.extend(suite.not_run);
     all.cut = all.cut.take().or(suite.cut);
     if all.seed.is_none() {

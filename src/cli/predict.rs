@@ -32,8 +32,8 @@ const ACCEPTED: &str =
 A file of samples has one duration a line, such as 12ms or 1.5s; a bare number is in ms. Each
 sample is as likely as any other. The range behind a figure is a 95 % interval: samples of work
 and of pauses, and how many pauses came, are drawn by chance, and the longest may not be among
-them; none seen in n leaves 3.7 of n open. (Gamma intervals of Fay and Feuer 1997; two samples
-joined as by Zou and Donner 2008.)
+them; none seen in n leaves 3.7 of n open. (Of work times: Korn and Graubard 1998; of pauses: gamma
+intervals, Fay and Feuer 1997; the two joined as by Zou and Donner 2008.)
 
 Pauses are taken to begin at random, independent of the work; those of one section add up. Each
 section that outlasts its lease is an overrun as soon as somebody else wants the lock; what it

@@ -444,6 +444,19 @@ impl From<&Request> for Expects {
     }
 }
 
+/// Bytes of an owner value: it stands in each event of its lock.
+const OWNER_MAX: usize = 4 << 10;
+
+fn bounded(owner: String) -> Result<String, String> {
+    if owner.len() > OWNER_MAX {
+        return Err(format!(
+            "an `owner` of {} bytes, of {OWNER_MAX} at most",
+            owner.len()
+        ));
+    }
+    Ok(owner)
+}
+
 /// Read the `value` of an ok answer.
 pub(crate) fn read_value(expects: Expects, value: Option<&RawValue>) -> Result<Reply, String> {
     let value: AnswerValue = match value {
@@ -452,7 +465,7 @@ pub(crate) fn read_value(expects: Expects, value: Option<&RawValue>) -> Result<R
     };
     Ok(match expects {
         Expects::Grant => Reply::Granted {
-            owner: value.owner,
+            owner: value.owner.map(bounded).transpose()?,
             validity_ms: value.validity_ms,
             token: value.token,
         },

@@ -266,7 +266,7 @@ fn ttl_ns(s: &Summary) -> Option<u64> {
 
 /// The few figures at the head of the page.
 fn facts(s: &Summary) -> Vec<(String, String)> {
-    let found: u64 = s.verdict.checks.iter().map(|c| c.count).sum();
+    let found = tables::total(s.verdict.checks.iter().map(|c| c.count));
     let mut facts = vec![
         (String::from("violations"), found.to_string()),
         (String::from("operations"), s.total_operations().to_string()),

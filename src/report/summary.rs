@@ -361,7 +361,7 @@ fn overlaps(verdict: &Verdict) -> (Durations, Option<Overlap>) {
             durations.record(ns, false);
         }
         if durations.histogram().len() > before {
-            violations += check.count;
+            violations = check.count.saturating_add(violations);
         }
     }
     let overlap = (violations > 0).then(|| Overlap {

@@ -156,6 +156,11 @@ pub fn count(c: &CheckResult) -> String {
     }
 }
 
+/// The sum of counts, which in files from elsewhere may be anything: no more than there are numbers.
+pub fn total(counts: impl IntoIterator<Item = u64>) -> u64 {
+    counts.into_iter().fold(0, u64::saturating_add)
+}
+
 /// `1 node`, `5 nodes`.
 pub fn plural(n: u64, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })

@@ -2,7 +2,9 @@
 //!
 //! Owns which process stands behind `c1`, `c2` … and the `birth`, `death` and `adapter` events. Must not know what the
 //! clients do. Workers take a process from here for each cycle; faults signal through here.
-use crate::client::{About, ClientError, ClientProcess, ClientSpec, Init, Notice, Request};
+use crate::client::{
+    About, ClientError, ClientProcess, ClientSpec, Init, Notice, ProcState, Request,
+};
 use crate::cluster::shim::Shim;
 use crate::reaper::Reaper;
 use crate::record::{Clock, Sink};
@@ -185,6 +187,11 @@ impl Clients {
                     .result
                     .is_err_and(|f| lost.contains(&f.code.as_str()))
                 {
+                    if process.state() == ProcState::Stopped {
+                        let what = "was stopped (state T) by no fault of the run";
+                        self.say(&slot.name, "adapter", what, Some("stopped"));
+                        return;
+                    }
                     let mut what = "gave no sign of life at the end of the run".to_owned();
                     if let Some(misdeed) = process.misdeed() {
                         what = format!("{what}; the first thing that was wrong: it {misdeed}");

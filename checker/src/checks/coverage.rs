@@ -21,7 +21,7 @@ fn run(a: &mut Analysis) -> Answer {
     let mut lacks = Vec::new();
     if let Some(first) = &f.first_anomaly {
         lacks.push(format!(
-            "{} events do not fit together, the first: {first}",
+            "{} of the events do not fit together, the first: {first}",
             f.anomalies
         ));
     }

@@ -68,6 +68,7 @@ pub(super) fn too_late(f: &Facts, late: &Late) -> bool {
         w.kind.starts_with("client-") && (w.client.as_deref() == Some(client) || w.target == client)
     };
     let stopped = f.faults.active(late.inv, late.ret).any(hit);
+    let stopped = stopped || f.stopped.contains(&late.client);
     (over || late.given_up) && !stopped && !f.faults.stalled_in(late.inv, late.ret)
 }
 

@@ -13,7 +13,7 @@ use crate::verdict::{Blame, Class};
 pub(super) const INFO: CheckInfo = CheckInfo {
     name: "validity",
     class: Class::Library,
-    about: "a library claimed more of the lease than there is, or reported success after its end",
+    about: "a library claimed more of the lease than there is or far less, or reported success after its end",
     invariant: "I2",
     run,
 };

@@ -51,6 +51,10 @@ impl Collector {
                 let what = event.value.proof.as_deref().unwrap_or("is lost");
                 let ended = &mut self.facts.ended_by_themselves;
                 ended.push(format!("client {client} {what}"));
+                if event.error.as_deref() == Some("stopped") {
+                    let client = self.facts.names.number(client);
+                    self.facts.stopped.push(client);
+                }
             }
             "death" => {
                 if let Some(client) = event.client.as_deref() {

@@ -65,6 +65,44 @@ pub fn share(k: u64, n: u64, level: f64) -> Interval {
     }
 }
 
+/// A mean of chances that is this near to 0 or 1 is that.
+const NO_SPREAD: f64 = 1e-12;
+/// Above this count the normal is as good.
+const NORMAL: f64 = 1e5;
+
+/// As [`share`], for `mean` of chances between 0 and 1 that were drawn `n` times, whose squares have the mean `squares`: a
+/// sample of chances is worth as many of 0 and 1 as have its variance (Korn and Graubard, Survey Methodology 24, 1998). The
+/// upper end counts no more than were drawn: those that were not may all be certain. A mean of 0 and 1 alone is [`share`].
+pub(super) fn share_like(mean: f64, squares: f64, n: usize, level: f64) -> Interval {
+    let rest = (1.0 - level) / 2.0;
+    let drawn = n as f64;
+    let variance = (squares - mean * mean).max(0.0) / drawn;
+    let apart = mean * (1.0 - mean);
+    // One sample, or none but 0 or 1, has no spread to go by.
+    let worth = if n == 1 || apart < NO_SPREAD {
+        drawn
+    } else {
+        (apart / variance).max(drawn)
+    };
+    let solved = |q: f64, a: f64, b: f64| solve(0.0, 1.0, q, |p| beta_reg(a, b, p.clamp(0.0, 1.0)));
+    let (low, high) = (mean * worth, mean * drawn);
+    Interval {
+        low: if low <= 0.0 {
+            0.0
+        } else if low > NORMAL {
+            let z = Normal::standard().inverse_cdf(1.0 - rest);
+            (mean - z * variance.sqrt()).max(0.0)
+        } else {
+            solved(rest, low, worth - low + 1.0)
+        },
+        high: if drawn - high < NO_SPREAD * drawn {
+            1.0
+        } else {
+            solved(1.0 - rest, high + 1.0, drawn - high)
+        },
+    }
+}
+
 /// The largest share that is consistent with 0 of `n`, one-sided: what "none seen" rules out.
 pub fn share_one_sided(n: u64, level: f64) -> f64 {
     if n == 0 {

@@ -251,6 +251,27 @@ fn one_sample_says_little() {
 }
 
 #[test]
+fn work_that_is_too_long_or_not_is_a_share() {
+    // k of ten outlast the lease: as Clopper and Pearson have it, so more of them never lower an end.
+    let mut before = (0.0, 0.0);
+    for k in 0..=10 {
+        let work = [vec![0.01; 10 - k], vec![60.0; k]].concat();
+        let habits = computing(Lengths::Observed(work), Lengths::Fixed(1e-9), 1e9);
+        let known = overruns(&habits, 1.0).known;
+        let exact = super::interval::share(k as u64, 10, 0.95);
+        assert!(
+            (known.low - exact.low).abs() < 1e-6 && (known.high - exact.high).abs() < 1e-6,
+            "{k}: {known:?}, {exact:?}"
+        );
+        assert!(
+            known.low >= before.0 && known.high >= before.1,
+            "{k}: {known:?}"
+        );
+        before = (known.low, known.high);
+    }
+}
+
+#[test]
 fn no_more_overrun_than_pauses_come() {
     // Where the rate is known, not each section meets a pause, however long these may be.
     let habits = |counted| Habits {

@@ -238,8 +238,8 @@ impl Finding {
             };
             found.judged += 1;
             found.episodes += u64::from(violated);
-            found.incidents += c.incidents;
-            found.grants += e.grants;
+            found.incidents = found.incidents.saturating_add(c.incidents);
+            found.grants = found.grants.saturating_add(e.grants);
         }
         found
     }

@@ -34,7 +34,11 @@ pub fn render(c: &Comparison, dir: &Path) -> Result<(), ReportError> {
 
 /// The tables as Markdown.
 pub fn markdown(c: &Comparison) -> String {
-    let mut out = format!("## {}\n\n", sanitise::markdown(&c.name));
+    let mut out = format!(
+        "## {}{}\n\n",
+        sanitise::markdown(&c.name),
+        c.exposure.heading()
+    );
     for line in c.lacks() {
         let _ = writeln!(out, "* {}", sanitise::markdown(&line));
     }

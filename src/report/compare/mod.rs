@@ -43,6 +43,15 @@ pub enum Exposure {
 }
 
 impl Exposure {
+    /// What tells it apart in a heading.
+    pub fn heading(self) -> &'static str {
+        match self {
+            Self::AsStated => "",
+            Self::PerNode => " (the same rate per node)",
+            Self::PerCluster => " (one fault per cluster)",
+        }
+    }
+
     /// What a table's reader must know.
     pub fn caption(self) -> &'static str {
         match self {

@@ -5,7 +5,7 @@ use super::figures::{FIGURES, Finding, Valued, checks_found};
 use super::tests::tests;
 use super::{Comparison, System, VERSION};
 use crate::report::latency;
-use crate::report::tables::{NONE, Table};
+use crate::report::tables::{NONE, Table, total};
 use fencepost_checker::stats::{self, DRAWS, EXHAUSTIVE};
 
 /// The systems themselves.
@@ -16,7 +16,7 @@ pub(super) fn systems(c: &Comparison) -> Table {
         2,
     );
     for s in &c.systems {
-        let grants: u64 = s.episodes.iter().map(|e| e.grants).sum();
+        let grants = total(s.episodes.iter().map(|e| e.grants));
         t.rows.push(vec![
             s.label.clone(),
             s.lock.clone(),
@@ -204,12 +204,8 @@ pub(super) fn notes(c: &Comparison) -> Vec<String> {
             twins.join(", ")
         ));
     }
-    let cut: u64 = c
-        .systems
-        .iter()
-        .flat_map(|s| &s.latency)
-        .map(|w| w.figures.cut)
-        .sum();
+    let waits = c.systems.iter().flat_map(|s| &s.latency);
+    let cut = total(waits.map(|w| w.figures.cut));
     notes.extend(latency::cut_note(cut));
     if c.fencepost < VERSION {
         notes.push(format!(

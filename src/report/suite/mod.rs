@@ -26,7 +26,8 @@ pub struct Suite {
     pub seed: Option<u64>,
     /// Which shards are in here, from 1.
     pub shards: Vec<u32>,
-    /// Of how many.
+    /// Of how many; [`SHARDS_MAX`] at most.
+    #[serde(deserialize_with = "few_shards")]
     pub of: u32,
     /// Runs that were to be made by these shards.
     pub planned: u64,
@@ -54,6 +55,20 @@ pub struct Lost {
     pub what: String,
     /// Why.
     pub why: String,
+}
+
+/// Parts of one campaign.
+pub const SHARDS_MAX: u32 = 10_000;
+
+/// A file from elsewhere may say anything, and each shard that is missing is told.
+fn few_shards<'de, D: serde::Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    let of = u32::deserialize(from)?;
+    if of <= SHARDS_MAX {
+        return Ok(of);
+    }
+    Err(serde::de::Error::custom(format!(
+        "a part of {of}, of {SHARDS_MAX} at most"
+    )))
 }
 
 /// A version that can be read here.

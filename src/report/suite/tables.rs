@@ -2,7 +2,7 @@
 //!
 //! Owns which figures are shown and with which words. Must not know a format.
 use super::{Run, Suite, judgement};
-use crate::report::tables::{NONE, Table, plural, seconds, sign};
+use crate::report::tables::{NONE, Table, plural, seconds, sign, total};
 use fencepost_checker::{Outcome, stats};
 
 /// The runs of one workload.
@@ -72,7 +72,7 @@ impl Group<'_> {
             let t = &mut tallies[at];
             t.violated += u64::from(c.outcome == Outcome::Violated);
             t.judged += u64::from(c.outcome != Outcome::Unknown);
-            t.incidents += c.incidents;
+            t.incidents = t.incidents.saturating_add(c.incidents);
         }
         tallies.retain(|t| t.violated > 0);
         tallies
@@ -80,7 +80,7 @@ impl Group<'_> {
 
     /// Grants over all runs.
     pub fn grants(&self) -> u64 {
-        self.runs.iter().map(|r| r.grants).sum()
+        total(self.runs.iter().map(|r| r.grants))
     }
 
     /// The middle one of the times to the first finding, over the runs that had one.
