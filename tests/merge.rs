@@ -213,6 +213,54 @@ fn a_copy_counts_once_and_shards_that_do_not_belong_together_are_told() {
 }
 
 #[test]
+fn numbers_of_others_neither_stop_it_nor_fill_the_memory() {
+    let desk = Desk::new();
+    desk.shard("s", (1, 2), &[1, 2], 1);
+    let suite = Path::new(&desk.at("s")).join("campaigns/x/suite.json");
+    let text = std::fs::read_to_string(&suite).expect("a suite");
+    let many = text.replace("\"of\":2", "\"of\":4294967295");
+    std::fs::write(&suite, many).expect("written");
+    let began = Instant::now();
+    let said = desk.merge(&["s"]);
+    assert!(began.elapsed() < Duration::from_secs(10), "{}", said.stderr);
+    desk.unknown(&said, &["a part of 4294967295, of 10000 at most"]);
+    std::fs::write(
+        &suite,
+        text.replace("\"planned\":2", &format!("\"planned\":{}", u64::MAX)),
+    )
+    .expect("written");
+    desk.shard("t", (2, 2), &[3], 1);
+    let verdict = Path::new(&desk.at("t")).join("clean/20261130T082201Z-3/verdict.json");
+    let text = std::fs::read_to_string(&verdict).expect("a verdict");
+    let most = |name: &str| (format!("\"{name}\":0"), format!("\"{name}\":{}", u64::MAX));
+    let counted = ["count", "incidents"].map(most).into_iter();
+    let text = counted.fold(text, |text, (none, most)| text.replace(&none, &most));
+    assert!(text.contains(&u64::MAX.to_string()), "{text}");
+    std::fs::write(&verdict, text).expect("written");
+    for words in [&["s", "t"][..], &["t"]] {
+        let said = desk.merge(words);
+        assert_ne!(said.code, 70, "{}", said.stderr);
+    }
+    let run = desk.at("t/clean/20261130T082201Z-3");
+    assert_ne!(say(&["report", &run]).code, 70);
+}
+
+#[test]
+fn a_copy_is_one_wherever_it_lies() {
+    let desk = Desk::new();
+    desk.run("x/clean/20261130T082201Z-7", "clean", PLAN);
+    for other in ["y/20261130T082201Z-7", "z/other/20261130T082201Z-7"] {
+        desk.run(other, "clean", PLAN);
+    }
+    let said = desk.merge(&["x", "y", "z"]);
+    assert!(
+        said.stderr.contains("2 runs left out: a copy"),
+        "{}",
+        said.stderr
+    );
+}
+
+#[test]
 fn the_hint_on_a_torn_verdict_gives_the_same_verdict_again() {
     let desk = Desk::new();
     let golden = "checker/tests/golden/plain-del.jsonl";
