@@ -6,7 +6,6 @@ use crate::checks;
 use crate::collect::Collector;
 use crate::event::Event;
 use crate::facts::Facts;
-use crate::judge::judge;
 use crate::model::Header;
 use crate::verdict::{Outcome, Verdict};
 use std::collections::BTreeMap;
@@ -63,21 +62,15 @@ impl Checker {
         let mut analysis = Analysis::new(facts);
         counts.insert("latent".to_owned(), analysis.latent);
         let checks = checks::run_all(&mut analysis);
-        let (mut outcome, mut reasons) = judge(&checks, &analysis.facts.header.expect);
-        if let Some(what) = &analysis.facts.damaged
-            && outcome != Outcome::Unknown
-        {
-            outcome = Outcome::Unknown;
-            let why = format!("the history is damaged ({what}): what was found may come of that");
-            reasons.insert(0, why);
-        }
-        Verdict {
-            outcome,
-            reasons,
+        let verdict = Verdict {
+            outcome: Outcome::Unknown,
+            reasons: Vec::new(),
             checks,
+            damaged: analysis.facts.damaged.take(),
             reading: Vec::new(),
             counts,
-        }
+        };
+        verdict.judge_with(&analysis.facts.header.expect)
     }
 }
 

@@ -139,6 +139,10 @@ pub struct Verdict {
     pub reasons: Vec<String>,
     /// All checks, in the registry's order.
     pub checks: Vec<CheckResult>,
+    /// The first sign that lines were lost, changed or moved after they were written: the outcome is then unknown, whatever
+    /// was found and expected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub damaged: Option<String>,
     /// What was assumed where a history in EDN does not say it: which locks there are, Jepsen's threads, times.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reading: Vec<String>,
@@ -203,6 +207,13 @@ impl Verdict {
     pub fn judge_with(&self, expect: &BTreeMap<String, crate::Expect>) -> Self {
         let mut verdict = self.clone();
         (verdict.outcome, verdict.reasons) = crate::judge::judge(&verdict.checks, expect);
+        if let Some(what) = &verdict.damaged
+            && verdict.outcome != Outcome::Unknown
+        {
+            verdict.outcome = Outcome::Unknown;
+            let why = format!("the history is damaged ({what}): what was found may come of that");
+            verdict.reasons.insert(0, why);
+        }
         verdict
     }
 

@@ -235,6 +235,7 @@ pub fn verdict(violated: bool) -> Verdict {
     }
     Verdict {
         outcome: Outcome::Valid,
+        damaged: None,
         reading: Vec::new(),
         reasons: Vec::new(),
         checks,

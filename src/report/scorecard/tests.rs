@@ -38,6 +38,7 @@ fn run(outcome: Outcome, reasons: &[&str], checks: Vec<CheckResult>) -> Run {
         seed: 7,
         made: Ok(Verdict {
             outcome,
+            damaged: None,
             reading: Vec::new(),
             reasons: reasons.iter().map(|r| (*r).to_owned()).collect(),
             checks,
