@@ -70,7 +70,7 @@ impl Checker {
             reading: Vec::new(),
             counts,
         };
-        verdict.judge_with(&analysis.facts.header.expect)
+        verdict.judged(&analysis.facts.header.expect)
     }
 }
 

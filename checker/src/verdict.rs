@@ -205,16 +205,20 @@ impl Verdict {
     /// ```
     #[must_use]
     pub fn judge_with(&self, expect: &BTreeMap<String, crate::Expect>) -> Self {
-        let mut verdict = self.clone();
-        (verdict.outcome, verdict.reasons) = crate::judge::judge(&verdict.checks, expect);
-        if let Some(what) = &verdict.damaged
-            && verdict.outcome != Outcome::Unknown
+        self.clone().judged(expect)
+    }
+
+    /// As [`Self::judge_with`], in place. Of a damaged history nothing is certain.
+    pub(crate) fn judged(mut self, expect: &BTreeMap<String, crate::Expect>) -> Self {
+        (self.outcome, self.reasons) = crate::judge::judge(&self.checks, expect);
+        if let Some(what) = &self.damaged
+            && self.outcome != Outcome::Unknown
         {
-            verdict.outcome = Outcome::Unknown;
+            self.outcome = Outcome::Unknown;
             let why = format!("the history is damaged ({what}): what was found may come of that");
-            verdict.reasons.insert(0, why);
+            self.reasons.insert(0, why);
         }
-        verdict
+        self
     }
 
     /// The result of the named check.
